@@ -1,0 +1,31 @@
+//===- Passes.h - all qtranspose passes and pipelines ------------*- C++ -*-===//
+
+#ifndef QTRANSPOSE_PASSES_H
+#define QTRANSPOSE_PASSES_H
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Pass/Pass.h"
+
+namespace mlir::qtranspose {
+
+#define GEN_PASS_DECL
+#include "qtranspose/Passes.h.inc"
+#define GEN_PASS_REGISTRATION
+#include "qtranspose/Passes.h.inc"
+
+/// Registers the pipelines (`qtranspose-default`, `qtranspose-to-cpu`, ...).
+/// They name upstream passes, which must be registered before one is used.
+void registerPipelines();
+
+/// Registers every pass and pipeline of this project.
+inline void registerAll() {
+  registerQTransposePasses();
+  registerPipelines();
+}
+
+} // namespace mlir::qtranspose
+
+#endif // QTRANSPOSE_PASSES_H

@@ -1,0 +1,1 @@
+"""qtranspose: MLIR passes for quantized weights and the transposes around them."""

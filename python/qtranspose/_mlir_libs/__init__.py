@@ -1,0 +1,1 @@
+"""The compiled extension: the C++ passes on the stock `mlir` package."""
