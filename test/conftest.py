@@ -1,0 +1,6 @@
+"""Makes ``forms`` importable from every pytest file below."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))

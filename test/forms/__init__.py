@@ -1,0 +1,1 @@
+"""Generated corpus of dequantized-weight spellings with an independent NumPy reference."""
