@@ -1,1 +1,43 @@
-"""qtranspose: MLIR passes for quantized weights and the transposes around them."""
+"""qtranspose: MLIR passes for quantized weights and the transposes around them.
+
+Everything works on the objects of the stock `mlir` package (`mlir.ir.Module`, `mlir.ir.Context`, ...). Names are loaded
+on first use, so that `import qtranspose` is cheap and does not load MLIR.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from qtranspose import patterns as patterns
+    from qtranspose.errors import QTransposeError as QTransposeError
+    from qtranspose.patterns import apply_patterns as apply_patterns
+    from qtranspose.pipelines import optimize as optimize
+    from qtranspose.remarks import Remark as Remark
+    from qtranspose.remarks import remarks as remarks
+
+_LAZY = {
+    "QTransposeError": "errors",
+    "Remark": "remarks",
+    "apply_patterns": "patterns",
+    "optimize": "pipelines",
+    "remarks": "remarks",
+}
+_MODULES = ("patterns",)
+
+__all__ = [*_LAZY, *_MODULES]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"qtranspose.{name}")
+    if name not in _LAZY:
+        raise AttributeError(f"module 'qtranspose' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"qtranspose.{_LAZY[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,28 @@
+from typing import Literal
+
+from mlir import ir, rewrite
+
+def pattern_set_names() -> list[str]: ...
+def pattern_set(name: str, context: ir.Context) -> rewrite.FrozenRewritePatternSet: ...
+
+class Fingerprint:
+    def __init__(self, operation: ir.Operation) -> None: ...
+    def __eq__(self, other: object, /) -> bool: ...
+
+class RemarkCollector:
+    def __init__(self, context: ir.Context) -> None: ...
+    def open(self) -> bool: ...
+    def close(self) -> None: ...
+    def take(
+        self,
+    ) -> list[
+        tuple[
+            Literal["passed", "missed", "failed", "analysis"],
+            str,
+            str,
+            str,
+            str,
+            ir.Location,
+            tuple[tuple[str, str], ...],
+        ]
+    ]: ...
