@@ -11,7 +11,7 @@ from pathlib import Path
 
 import lit.formats
 
-config = config  # noqa: F821, PLW0127  (injected by lit)
+config = config  # noqa: F821  (injected by lit)
 
 
 def package_dir(name: str) -> Path:
