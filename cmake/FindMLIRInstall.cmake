@@ -33,7 +33,8 @@ if(NOT LLVM_VERSION_MAJOR EQUAL 22)
   message(FATAL_ERROR "qtranspose needs MLIR 22; ${MLIR_DIR} is ${LLVM_VERSION_MAJOR}")
 endif()
 list(APPEND CMAKE_MODULE_PATH ${MLIR_CMAKE_DIR} ${LLVM_CMAKE_DIR})
-# LLVM's flags (assertions, ABI macros) are part of its headers' ABI.
+# LLVM's flags (assertions, ABI macros) are part of its headers' ABI. Its warnings are wanted too, for our code only.
+set(LLVM_ENABLE_WARNINGS ON)
 include(HandleLLVMOptions)
 
 find_library(QTRANSPOSE_MLIR_LIB MLIR REQUIRED NO_DEFAULT_PATH PATHS ${MLIR_INSTALL_PREFIX}/lib)
