@@ -1,0 +1,67 @@
+# Needs python3 (3.11 or newer), a C++17 compiler and make. Everything else comes from PyPI, pinned by hash in
+# requirements/, and lives in .venv/ and build/.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# A package of the caller's must not stand in for the one that is built here.
+unexport PYTHONPATH
+
+SOURCES := $(shell find CMakeLists.txt pyproject.toml README.md LICENSE cmake mlir_passes python -type f \
+	-not -path '*/__pycache__/*' -not -path '*/_bin/*' -not -path '*/_lib/*')
+# The stamp carries the list of files, so that a deleted one counts as a change.
+INSTALLED = $(VENV)/.installed-$(shell echo $(sort $(SOURCES)) | cksum | cut -d' ' -f1)
+CPP := $(filter %.cpp %.h,$(SOURCES))
+
+.PHONY: help build demo test lint format docs bench lock clean
+.DEFAULT_GOAL := help
+
+help: ## Show this list.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+build: $(INSTALLED) ## Install into .venv: .venv/bin/qtranspose and .venv/bin/qtranspose-opt.
+
+demo: build ## Build, then optimize and run the example layers: transposes, bytes, error, time before and after.
+	@$(BIN)/python examples/demo.py
+
+test: build $(VENV)/.dev-deps ## Build, then run the whole test suite (lit and pytest).
+	@$(BIN)/python -m pytest
+
+lint: $(VENV)/.build-deps $(VENV)/.dev-deps ## Check formatting, types and that the generated docs are current.
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run -Werror $(CPP)
+	$(BIN)/python docs/generate.py --check
+
+format: $(VENV)/.dev-deps ## Format all sources.
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+	$(BIN)/clang-format -i $(CPP)
+
+docs: $(VENV)/.build-deps ## Regenerate docs/passes.md and docs/refusals.md from the sources.
+	$(BIN)/python docs/generate.py
+
+bench: build ## Measure the weight traffic that the default pipeline leaves, on the test inputs.
+	$(BIN)/python benchmarks/coverage.py test/Inputs
+
+lock: ## Regenerate requirements/*.txt from requirements/*.in (needs uv on PATH).
+	for name in build dev; do (cd requirements && UV_CUSTOM_COMPILE_COMMAND='make lock' uv pip compile --quiet --universal \
+	  --python-version 3.11 --generate-hashes --no-emit-index-url $$name.in --output-file $$name.txt) || exit 1; done
+
+clean: ## Remove everything that make made.
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed: make PYTHON=...")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.%-deps: requirements/%.txt | $(VENV)/bin/python
+	@echo "Installing requirements/$*.txt into $(VENV)"
+	@$(PIP) install --require-hashes --only-binary :all: -r $<
+	@touch $@
+
+$(INSTALLED): $(SOURCES) $(VENV)/.build-deps
+	@echo "Building and installing qtranspose into $(VENV)"
+	@$(PIP) install --no-build-isolation --no-deps --force-reinstall .
+	@rm -f $(VENV)/.installed-* && touch $@
