@@ -22,12 +22,16 @@ def rounded(x: np.ndarray, et: str) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Quant:
-    """A logical weight ``(q - zp) * scale``: q is [..., N, K]; scale and zp are scalars or [..., N, groups]."""
+    """A logical weight ``(q - zp) * scale``: q is [..., N, K]; scale and zp are scalars or [..., N, groups].
+
+    ``block`` is the group size where it does not divide K evenly (the last group is then shorter).
+    """
 
     q: np.ndarray
     scale: np.ndarray
     zp: np.ndarray | None
     et: str
+    block: int | None = None
 
     @property
     def groups(self) -> int:
@@ -43,7 +47,10 @@ class Quant:
 
     def _spread(self, p: np.ndarray) -> np.ndarray:
         p = np.asarray(p, np.float64)
-        return p if p.ndim == 0 else np.repeat(p, -(-self.q.shape[-1] // p.shape[-1]), axis=-1)[..., : self.q.shape[-1]]
+        if p.ndim == 0:
+            return p
+        k = self.q.shape[-1]
+        return np.repeat(p, self.block or k // p.shape[-1], axis=-1)[..., :k]
 
 
 def quantize(
@@ -55,11 +62,14 @@ def quantize(
     groups: int | None = 1,
     zp: str | float = "none",
     et: str = "f32",
+    block: int | None = None,
 ) -> Quant:
-    """Random weights that use the whole storage range; ``groups=None`` is per tensor.
+    """Random weights that use the whole storage range; ``groups=None`` is per tensor, ``block`` allows a ragged end.
 
     ``zp``: "none"; "int" and "float" (not an integer) draw one per group; a number is used everywhere.
     """
+    if block is not None:
+        groups = -(-shape[-1] // block)
     low = -(1 << (bits - 1)) if signed else 0
     q = rng.integers(low, low + (1 << bits), shape)
     groups_shape = () if groups is None else (*shape[:-1], groups)
@@ -73,7 +83,7 @@ def quantize(
         zero = rounded(middle + rng.uniform(-2, 2, groups_shape), et)
     elif zp != "none":
         zero = np.array(float(zp))
-    return Quant(q, scale, zero, et)
+    return Quant(q, scale, zero, et, block)
 
 
 @dataclass(frozen=True)

@@ -238,8 +238,7 @@ def mlc(c: Case, *, bits: int, kn: bool = False, spelling: str = "index") -> Non
     p, b = c.p, c.b
     x, xt = c.rows()
     per, zero = 32 // bits, (1 << (bits - 1)) - 1
-    groups = -(-p.k // p.g)
-    q = quantize(c.rng, (p.n, p.k), bits=bits, signed=False, groups=groups, zp=zero, et=p.act)
+    q = quantize(c.rng, (p.n, p.k), bits=bits, signed=False, block=p.g, zp=zero, et=p.act)
     packed, scale = pack(q.q, bits, "i32"), q.scale
     words = b.weight(packed.T if kn else packed, "i32")
     scales = b.weight(scale.T if kn else scale, p.act)
@@ -328,7 +327,7 @@ def nf4(c: Case, *, shaped: bool = False) -> None:
 
 NF4 = [P(m=4, g=64), P(21, 128, None, g=64), P(32, 64, 5, g=64, act="f16")]
 register("nf4", nf4, NF4, "codebook", "grouped")
-register("nf4_across_rows", nf4, [P(24, 32, 2, g=64)], "codebook", "grouped")
+register("nf4_across_rows", nf4, [P(64, 32, 2, g=64)], "codebook", "grouped")
 register("nf4_shaped", partial(nf4, shaped=True), NF4[1:], "codebook", "grouped")
 
 
