@@ -21,6 +21,7 @@ _LAZY = {
     "QTransposeError": "errors",
     "Remark": "remarks",
     "apply_patterns": "patterns",
+    "compile": "execution",
     "optimize": "pipelines",
     "remarks": "remarks",
 }

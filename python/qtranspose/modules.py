@@ -1,0 +1,55 @@
+"""Reading modules from files."""
+
+from __future__ import annotations
+
+import os
+
+from qtranspose._mlir import MLIRError, ir
+from qtranspose.errors import QTransposeError
+
+BYTECODE_MAGIC = b"ML\xefR"
+
+
+def read_module(path: str, context: ir.Context) -> ir.Module:
+    """Parse and verify a file of MLIR text or bytecode.
+
+    Raises:
+        QTransposeError: if it cannot be read or is not a valid module; the message starts with the file and, where MLIR
+            gives one, the position.
+    """
+    try:
+        with open(path, "rb") as file:
+            # A pipe can be read only once, so it cannot be handed to MLIR by name.
+            data = file.read() if not os.path.isfile(path) else None
+            start = data[:4] if data is not None else file.read(4)
+    except OSError as error:
+        raise QTransposeError(f"{path}: {error.strerror or error}") from error
+    try:
+        return ir.Module.parse(data, context) if data is not None else ir.Module.parseFile(path, context)
+    except MLIRError as error:
+        if start == BYTECODE_MAGIC:
+            raise QTransposeError(f"{path}: bad bytecode: {_reason(error)}") from error
+        if not _is_text(path, data):
+            raise QTransposeError(f"{path}: neither MLIR text nor MLIR bytecode") from error
+        reason = QTransposeError.from_mlir(error).args[0]
+        if reason.startswith("-:"):
+            reason = path + reason[1:]
+        if "unregistered dialect" in reason:
+            reason = f"{reason.partition(' If this is')[0]} No dialect of MLIR 22 or of qtranspose has this operation."
+        raise QTransposeError(reason if reason.startswith(path) else f"{path}: {reason}") from error
+
+
+def _reason(error: Exception) -> str:
+    """Return the first diagnostic without its position: bytecode has none worth showing."""
+    diagnostics = getattr(error, "error_diagnostics", None)
+    return str(diagnostics[0].message if diagnostics else error).splitlines()[0]
+
+
+def _is_text(path: str, data: bytes | None) -> bool:
+    if data is None:
+        with open(path, "rb") as file:
+            data = file.read()
+    try:
+        return "\0" not in data.decode()
+    except UnicodeDecodeError:
+        return False
