@@ -1,0 +1,50 @@
+"""Stock `mlir-opt` with the plugin does exactly what `qtranspose-opt` does, on the inputs of the lit suite."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from installed import MLIR_OPT, OPT, PLUGIN
+
+TRANSFORMS = Path(__file__).parents[1] / "Transforms"
+ARGUMENTS = [
+    "--split-input-file",
+    "--allow-unregistered-dialect",
+    "--mlir-print-debuginfo",
+    "--remarks-filter=qtranspose.*",
+    "--remark-format=emitRemark",
+]
+
+
+def pipelines(test: Path) -> set[str]:
+    """Return the pipeline of each RUN line of a test file that runs passes of ours."""
+    text = re.sub(r"\\\n//\s*(RUN:)?", "", test.read_text())
+    found = set()
+    for line in re.findall(r"^// RUN: (.*)$", text, flags=re.M):
+        found |= set(re.findall(r"--pass-pipeline=['\"](.*?)['\"](?=\s)", line))
+        flags = re.findall(r"\s--?(qtranspose-[a-z-]+)(?:=(?:\"(.*?)\"|'(.*?)'|(\S+)))?", line)
+        passes = [name + "{" + (a or b or c) + "}" if a or b or c else name for name, a, b, c in flags]
+        if passes:
+            found.add(f"builtin.module({','.join(passes)})")
+    return found
+
+
+CASES = sorted({(test.name, pipeline) for test in TRANSFORMS.glob("*.mlir") for pipeline in pipelines(test)})
+
+
+def run(tool: list[str | Path], name: str, pipeline: str) -> tuple[int, str, str]:
+    command = [*tool, TRANSFORMS / name, f"--pass-pipeline={pipeline}", *ARGUMENTS]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    return result.returncode, result.stdout, result.stderr
+
+
+@pytest.mark.parametrize(("name", "pipeline"), CASES)
+def test_plugin_equals_tool(name: str, pipeline: str) -> None:
+    ours = run([OPT], name, pipeline)
+    assert "unknown" not in ours[2] or ours[1], ours[2]
+    assert run([MLIR_OPT, f"--load-pass-plugin={PLUGIN}"], name, pipeline) == ours
+
+
+def test_the_suite_is_covered() -> None:
+    assert {test.name for test in TRANSFORMS.glob("*.mlir")} == {name for name, _ in CASES}
