@@ -14,8 +14,10 @@ ROOT = Path(__file__).parents[2]
 SITE_PACKAGES = Path(sysconfig.get_path("purelib"))
 NATIVE = ["_bin/qtranspose-opt", "_lib/QTransposePlugin.so", "_mlir_libs/_qtranspose*.so"]
 
-installed = pytest.mark.skipif(ROOT in QTRANSPOSE.parents and SITE_PACKAGES not in QTRANSPOSE.parents,
-                               reason="qtranspose is a source tree here; `make test` installs it")
+installed = pytest.mark.skipif(
+    ROOT in QTRANSPOSE.parents and SITE_PACKAGES not in QTRANSPOSE.parents,
+    reason="qtranspose is a source tree here; `make test` installs it",
+)
 
 
 def run(*command: str | Path, cwd: Path | None = None) -> str:
