@@ -1,6 +1,8 @@
-"""Every instance of every form."""
+"""Every instance of every form (``CATALOG``), and the same programs after stock MLIR passes (``DERIVED``)."""
 
-from . import contractions, eight_bit, packed  # noqa: F401  (they register their forms)
-from .registry import CATALOG, Entry
+from . import contractions, eight_bit, packed, structure  # noqa: F401  (they register their forms)
+from .registry import CATALOG, Entry, derived
 
-__all__ = ["CATALOG", "Entry"]
+DERIVED = derived()
+
+__all__ = ["CATALOG", "DERIVED", "Entry"]

@@ -178,10 +178,11 @@ def contraction(c: Case, *, op: str, kind: str = "w8") -> None:
 
 
 ONE = [P(), P(40, 40), P(21, 35, act="f16", g=7)]
-for op in ("vecmat", "matvec", "torch_mv", "dot_generic"):
+for op in ("vecmat", "matvec", "dot_generic"):
     register(f"op_{op}_w8", partial(contraction, op=op), ONE, "vector")
+register("op_torch_mv_w8", partial(contraction, op="torch_mv"), ONE, "vector", "hidden")
 register("op_vecmat_w4", partial(contraction, op="vecmat", kind="w4"), [P(g=32), P(40, 40, g=20)], "vector", "grouped")
-register("op_torch_mv_w4", partial(contraction, op="torch_mv", kind="w4"), [P(g=32)], "vector", "grouped")
+register("op_torch_mv_w4", partial(contraction, op="torch_mv", kind="w4"), [P(g=32)], "vector", "grouped", "hidden")
 MANY = [P(m=5), P(40, 40, 5), P(21, 35, None, act="bf16", g=7)]
 for op in ("matmul", "contract", "generic", "generic_swapped"):
     register(f"op_{op}_maps_w8", partial(contraction, op=op, kind="w8zp"), MANY, "transposed-maps")

@@ -8,7 +8,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 
-from .catalog import CATALOG
+from .catalog import CATALOG, DERIVED
 from .program import Program
 
 
@@ -26,10 +26,14 @@ def write(program: Program, folder: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    folder: Path = parser.parse_args().folder
+    parser.add_argument("--derived", action="store_true", help="the programs after stock passes, too")
+    parser.add_argument("--only", default="", help="names that contain this text")
+    options = parser.parse_args()
+    folder: Path = options.folder
     folder.mkdir(parents=True, exist_ok=True)
-    for entry in CATALOG:
-        write(entry.build(), folder)
+    for entry in CATALOG + (DERIVED if options.derived else []):
+        if options.only in entry.name:
+            write(entry.build(), folder)
 
 
 if __name__ == "__main__":

@@ -3,32 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from mlir import ir
+from mlir.passmanager import PassManager
 
 from .program import Case, P, Program
 
 Form = Callable[[Case], None]
 
+STATES = {
+    "fuse": "func.func(linalg-fuse-elementwise-ops)",
+    "unitfold_fuse": "func.func(linalg-fold-unit-extent-dims,linalg-fuse-elementwise-ops),canonicalize,cse",
+    "generalized": "func.func(linalg-generalize-named-ops),canonicalize,cse",
+    "stock": "func.func(linalg-generalize-named-ops,linalg-fold-unit-extent-dims,linalg-fuse-elementwise-ops),"
+    "canonicalize,cse",
+    "lower_quant": "func.func(lower-quant-ops),canonicalize",
+}
+"""Passes other people ran before us: the state name and the stock pipeline that leads to it."""
+
 
 @dataclass(frozen=True)
 class Entry:
-    """One instance of the catalog; ``build`` is deterministic."""
+    """One instance of the catalog; ``build`` is deterministic. ``state`` names stock passes already run on it."""
 
-    name: str
+    family: str
     form: Form
     p: P
     tags: frozenset[str]
+    state: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.family}_{self.p.label()}" + (f".{self.state}" if self.state else "")
 
     def build(self) -> Program:
         case = Case(self.p)
         self.form(case)
-        return case.program(self.name, sorted(self.tags))
+        program = case.program(f"{self.family}_{self.p.label()}", sorted(self.tags))
+        if not self.state:
+            return program
+        with ir.Context():
+            module = ir.Module.parse(program.mlir)
+            PassManager.parse(f"builtin.module({STATES[self.state]})").run(module.operation)
+            return replace(program, name=self.name, mlir=str(module))
 
 
 CATALOG: list[Entry] = []
 
 
-def register(name: str, form: Form, shapes: Sequence[P], *tags: str) -> None:
-    """Add one entry per shape; "hidden" and "exempt" forms are not measurable."""
+def register(family: str, form: Form, shapes: Sequence[P], *tags: str) -> None:
+    """Add one entry per shape; "hidden" (from the traffic measure) and "exempt" forms are not measurable."""
     kinds = set(tags) if {"hidden", "exempt"} & set(tags) else {*tags, "measurable"}
-    CATALOG.extend(Entry(f"{name}_{p.label()}", form, p, frozenset(kinds)) for p in shapes)
+    CATALOG.extend(Entry(family, form, p, frozenset(kinds)) for p in shapes)
+
+
+def derived() -> list[Entry]:
+    """Instances after stock passes ("derived"); what the measure sees of them is open.
+
+    Every family's first instance in every state, and every instance with quant types after their lowering.
+    """
+    first = {entry.family: entry for entry in reversed(CATALOG)}
+    chosen = [(e, s) for e in reversed(first.values()) for s in STATES if s != "lower_quant"]
+    chosen += [(e, "lower_quant") for e in CATALOG if "quant" in e.tags]
+    return [replace(e, state=s, tags=(e.tags - {"measurable"}) | {"derived"}) for e, s in chosen]
