@@ -1,6 +1,6 @@
 """Every instance of every form (``CATALOG``), and the same programs after stock MLIR passes (``DERIVED``)."""
 
-from . import contractions, eight_bit, packed, structure  # noqa: F401  (they register their forms)
+from . import contractions, edges, eight_bit, frontends, packed, structure  # noqa: F401  (they register their forms)
 from .registry import CATALOG, Entry, derived
 
 DERIVED = derived()

@@ -14,7 +14,7 @@ def test_names_are_unique() -> None:
     assert len(set(NAMES)) == len(NAMES)
 
 
-@pytest.mark.parametrize("entry", ALL, ids=NAMES)
+@pytest.mark.parametrize("entry", ALL, ids=lambda e: e.name)
 def test_program_verifies(entry: Entry) -> None:
     program = entry.build()
     with ir.Context() as context:
@@ -27,8 +27,9 @@ def test_program_verifies(entry: Entry) -> None:
     assert program.mismatch(program.outputs) is None
 
 
-@pytest.mark.parametrize("entry", CATALOG, ids=[entry.name for entry in CATALOG])
+@pytest.mark.parametrize("entry", [e for e in CATALOG if "degenerate" not in e.tags], ids=lambda e: e.name)
 def test_reference_notices_a_shifted_result(entry: Entry) -> None:
     program = entry.build()
+    """One dim shifted by one: also what a transposed scale or a swapped channel looks like."""
     shifted = [np.roll(out, 1, axis=int(np.argmax(out.shape))) for out in program.outputs]
     assert program.mismatch(shifted) is not None
