@@ -408,7 +408,7 @@ def quantized(c: Case, *, op: str) -> None:
     q = quantize(c.rng, (*lead, p.n, p.k))
     acc = integer_product(x - xz, q.q.swapaxes(-1, -2) - wz)
     zeros = [b.scalar(xz, "i32"), b.scalar(wz, "i32")]
-    channel = (q.scale.reshape(-1)[: p.n] * 1e-2).astype(np.float32)
+    channel = (q.scale.reshape(-1)[: p.n] * 0.1).astype(np.float32)
     if op in ("quantized_matmul", "quantized_batch_matmul"):
         perm = [0, 2, 1] if lead else [1, 0]
         w = b.transpose(b.weight(q.q, "i8"), perm)

@@ -91,7 +91,7 @@ def onnx_linear(c: Case, *, axis: str, expand: bool = False, signed: bool = True
         return
     wt = b.broadcast(wt, [xt.sizes[0], *wt.sizes])
     y = b.named("batch_matmul", [xt, wt], b.fill(0, [*xt.sizes[:-1], p.n], "f32"))
-    y, ref = add_bias(c, b.convert(y, p.act), product(x, w.T).stored(p.act))
+    y, ref = add_bias(c, b.convert(y, p.act), product(x, w.T).stored(p.act), first=True)
     c.result(y, ref)
 
 

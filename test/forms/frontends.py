@@ -9,7 +9,7 @@ import numpy as np
 from .builders import BITS, Body, Builder, Scalar, T
 from .chains import onnx_chain, torch_chain
 from .contractions import accumulator, dequantized, requantize
-from .oracle import Quant, exact, integer_product, product, quantize, rounded
+from .oracle import Quant, Ref, exact, integer_product, product, quantize, rounded
 from .packed import bit_fields, nibbles, pack, stack
 from .program import Case, P, add_bias, linear, matmul
 from .registry import register
@@ -294,7 +294,7 @@ def integer_casts(c: Case, *, how: str) -> None:
         maps = ["d0, d2", "d1, d2", "d0, d1"]
         y = b.mapped("contract", [xt, w8], b.fill(0, sizes, "i32"), 3, maps)
         value = integer_product(x, q.q.T)
-    channel = (q.scale[:, 0] * 1e-2).astype(np.float32)
+    channel = (q.scale[:, 0] * 0.1).astype(np.float32)
     c.result(*requantize(c, y, exact(value), channel))
 
 
@@ -341,3 +341,65 @@ def full_qdq(c: Case) -> None:
 
 
 register("onnx_qdq_linear", full_qdq, QLINEAR, "kn", "quantized-activation")
+
+
+def tflite(c: Case, *, et: str = "i8", per_channel: bool = True) -> None:
+    """TFLite fully connected: conv_2d_nhwc_fhwc_q, the bias as accumulator, TOSA's fixed-point rescale."""
+    p, b = c.p, c.b
+    x, xt = c.activation((p.rows, p.k), "i8")
+    q = quantize(c.rng, (p.n, p.k), bits=BITS[et])
+    channels = p.n if per_channel else 1
+    bias = c.rng.integers(-500, 500, p.n)
+    multiplier = c.rng.integers(1 << 30, (1 << 31) - 1, channels)
+    shift = c.rng.integers(40, 43, channels) - (8 - BITS[et])
+    x4 = b.expand(xt, [[0, 1, 2], [3]], [p.rows, 1, 1, p.k])
+    init = b.broadcast(b.const(bias, "i32"), (p.rows, 1, 1, p.n), "d3")
+    ones = "dense<1> : tensor<2xi64>"
+    ins = [x4, b.weight(q.q.reshape(p.n, 1, 1, p.k), et), b.scalar(-5, "i32"), b.scalar(0, "i32")]
+    y = b.named("conv_2d_nhwc_fhwc_q", ins, init, f"{{dilations = {ones}, strides = {ones}}} ")
+
+    def rescale(e: Body, v: Scalar, m: Scalar, s: Scalar) -> Scalar:
+        s32, v64, s64 = e.extui(s, to="i32"), e.extsi(v, to="i64"), e.extui(s, to="i64")
+        total = e.muli(v64, e.extsi(m, to="i64"))
+        total = e.addi(total, e.shrui(e.shli(e.const(1, "i64"), s64), e.const(1, "i64")))
+        half = e.const(1 << 30, "i64"), e.const(-(1 << 30), "i64")
+        double = e.addi(e.select(e.cmpi(v, e.const(0, "i32"), pred="sge"), *half), total)
+        total = e.select(e.cmpi(s32, e.const(31, "i32"), pred="sgt"), double, total)
+        r = e.addi(e.trunci(e.shrsi(total, s64), to="i32"), e.const(3, "i32"))
+        return e.trunci(e.minsi(e.maxsi(r, e.const(-128, "i32")), e.const(127, "i32")), to="i8")
+
+    index = "d3" if per_channel else "0"
+    params = [(b.const(multiplier, "i32", "dense"), index), (b.const(shift, "i8", "dense"), index)]
+    y = b.generic([(y, "d0, d1, d2, d3"), *params], y.sizes, "i8", rescale)
+    acc = integer_product(x + 5, q.q.T) + bias
+    total = acc * multiplier + (1 << (shift - 1)) + np.where(shift > 31, np.where(acc >= 0, 1 << 30, -(1 << 30)), 0)
+    value = np.clip((total >> shift) + 3, -128, 127)
+    c.result(b.collapse(y, [[0, 1, 2], [3]]), exact(value))
+
+
+FC = [P(), P(40, 40, 4), P(21, 35, 1, where="dense")]
+register("tflite_fc_i8", tflite, FC, "integer", "convolution")
+register("tflite_fc_i8_tensor", partial(tflite, per_channel=False), FC[1:], "integer", "convolution")
+register("tflite_fc_i4", partial(tflite, et="i4"), FC, "integer", "convolution", "narrow")
+
+
+def mlp(c: Case, *, kind: str = "w8") -> None:
+    """A gated MLP: two weights share the activation, a third reads the product; ReLU as the gate."""
+    p, b = c.p, c.b
+    x, xt = c.rows()
+    gate, gate_t = dequantized(c, kind)
+    up, up_t = dequantized(c, kind)
+    down, down_t = dequantized(c, kind, (p.k, p.n))
+    left, right = (matmul(b, xt, b.transpose(t, [1, 0])) for t in (gate_t, up_t))
+    zero = b.scalar(0.0, p.act)
+    hidden = b.binary("mulf", b.ew(lambda e, v: e.maximumf(v, zero), left), right)
+    a, d = product(x, gate.T), product(x, up.T)
+    inner = np.maximum(a.value, 0) * d.value
+    error = a.error * np.abs(d.value) + np.abs(a.value) * d.error + a.error * d.error
+    full = product(inner, down.T)
+    c.result(matmul(b, hidden, b.transpose(down_t, [1, 0])), Ref(full.value, full.error + error @ np.abs(down.T)))
+
+
+MLP = [P(96, 64, 1), P(40, 40, 5, g=20), P(56, 24, None, g=8)]
+register("mlp_w8", mlp, MLP, "block")
+register("mlp_w4", partial(mlp, kind="w4"), [P(96, 64, 1), MLP[1]], "block", "grouped")

@@ -165,8 +165,9 @@ def linear(c: Case, x: np.ndarray, xt: T, w: np.ndarray, wt: T, bias: bool = Fal
     c.result(y, ref)
 
 
-def add_bias(c: Case, y: T, ref: Ref) -> tuple[T, Ref]:
-    """Add a bias along the last dim."""
+def add_bias(c: Case, y: T, ref: Ref, first: bool = False) -> tuple[T, Ref]:
+    """Add a bias along the last dim; ``first`` makes it the first operand."""
     v = c.rng.standard_normal(int(y.sizes[-1])).astype(NUMPY[y.et])
-    y = c.b.binary("addf", y, c.b.const(v, y.et))
+    bias = c.b.const(v, y.et)
+    y = c.b.binary("addf", bias, y) if first else c.b.binary("addf", y, bias)
     return y, Ref(ref.value + v.astype(np.float64), ref.error)

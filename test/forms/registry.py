@@ -61,9 +61,11 @@ def register(family: str, form: Form, shapes: Sequence[P], *tags: str) -> None:
 def derived() -> list[Entry]:
     """Instances after stock passes ("derived"); what the measure sees of them is open.
 
-    Every family's first instance in every state, and every instance with quant types after their lowering.
+    Every family's first instance in every state and with its weights as arguments, and every instance with quant types
+    after their lowering.
     """
     first = {entry.family: entry for entry in reversed(CATALOG)}
     chosen = [(e, s) for e in reversed(first.values()) for s in STATES if s != "lower_quant"]
     chosen += [(e, "lower_quant") for e in CATALOG if "quant" in e.tags]
+    chosen += [(replace(e, p=replace(e.p, where="arg")), "") for e in reversed(first.values()) if e.p.where != "arg"]
     return [replace(e, state=s, tags=(e.tags - {"measurable"}) | {"derived"}) for e, s in chosen]

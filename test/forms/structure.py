@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -295,7 +296,7 @@ register("if_captured_w8", branch, TWO, "region", "shared-weight")
 # The quant dialect --------------------------------------------------------------------------------------------------
 
 
-def quant_dialect(c: Case, *, how: str, et: str = "i8", signed: bool = True) -> None:
+def quant_dialect(c: Case, *, how: str, et: str = "i8", signed: bool = True, narrow_range: bool = False) -> None:
     """quant.scast of the storage, quant.dcast to float: per layer, per axis 0, or sub-channel (groups along k)."""
     p, b = c.p, c.b
     x, xt = c.rows()
@@ -304,6 +305,9 @@ def quant_dialect(c: Case, *, how: str, et: str = "i8", signed: bool = True) -> 
     zp = "none" if how == "block" else float(128 if not signed else 3) if how == "layer" else "int"
     q = quantize(c.rng, (p.n, p.k), bits=bits, signed=signed, groups=groups, zp=zp, et=p.act)
     storage = et if signed else f"u{et[1:]}"
+    if narrow_range:
+        storage += f"<-{(1 << (bits - 1)) - 1}:{(1 << (bits - 1)) - 1}>"
+        q = replace(q, q=np.maximum(q.q, 1 - (1 << (bits - 1))))
 
     def entry(i: tuple[int, ...]) -> str:
         zero = 0 if q.zp is None else int(q.zp[i])
@@ -329,6 +333,7 @@ QUANT = [P(), P(40, 40, 5, g=8), P(21, 35, None, g=7, where="arg")]
 register("quant_layer_i8", partial(quant_dialect, how="layer"), QUANT, "quant")
 register("quant_layer_u8", partial(quant_dialect, how="layer", signed=False), QUANT, "quant", "unsigned", "hidden")
 register("quant_axis_i8", partial(quant_dialect, how="axis"), QUANT, "quant")
+register("quant_axis_i8_narrow", partial(quant_dialect, how="axis", narrow_range=True), QUANT[1:2], "quant")
 register("quant_block_i8", partial(quant_dialect, how="block"), QUANT, "quant", "grouped")
 register("quant_block_i4", partial(quant_dialect, how="block", et="i4"), QUANT[:2], "quant", "grouped", "narrow")
 register("quant_axis_i4", partial(quant_dialect, how="axis", et="i4"), QUANT[:2], "quant", "narrow")
