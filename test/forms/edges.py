@@ -83,6 +83,41 @@ for how in ("relu", "triangle", "outs"):
     register(f"between_{how}_w8", partial(not_a_transpose, how=how), [P(m=4), P(40, 40, 1)], "between")
 
 
+def movement(c: Case, *, how: str, kind: str = "w8zp") -> None:
+    """Data movement between dequantization and the matmul, besides the one transpose."""
+    p, b = c.p, c.b
+    x, xt = c.rows()
+    w, wt = dequantized(c, kind)
+    if how == "copy":
+        wt = b.named("copy", [wt], b.empty(wt.sizes, p.act))
+    elif how == "cast":  # static, dynamic, static
+        open_type = f"tensor<?x{p.k}x{p.act}>"
+        loose = b.define(p.act, wt.sizes, f"tensor.cast {wt.name} : {wt.type} to {open_type}")
+        wt = b.define(p.act, wt.sizes, f"tensor.cast {loose.name} : {open_type} to {wt.type}")
+    elif how == "identity":
+        wt = b.transpose(wt, [0, 1])
+    elif how == "thrice":
+        wt = b.transpose(b.transpose(wt, [1, 0]), [1, 0], named=False)
+    elif how == "flat":
+        wt = b.expand(b.collapse(wt, [[0, 1]]), [[0, 1]], [p.n, p.k])
+    elif how == "unit":
+        wt = b.collapse(b.transpose(b.unsqueeze(wt, 1), [1, 0, 2]), [[0, 1], [2]])
+    elif how == "heads":  # (h, n / h, k) -> (k, h, n / h)
+        y = matmul(b, xt, b.merge(b.transpose(b.split(wt, 0, p.n // 2), [2, 0, 1]), 1))
+        c.result(y, product(x, w.T))
+        return
+    elif how == "interleaved":  # rows stored as (n / 2, 2), read as (2, n / 2): a permutation of the rows
+        wt = b.merge(b.transpose(b.split(wt, 0, 2), [1, 0, 2]), 0)
+        w = w.reshape(p.n // 2, 2, p.k).swapaxes(0, 1).reshape(p.n, p.k)
+    linear(c, x, xt, w, wt)
+
+
+for how in ("copy", "cast", "identity", "thrice", "flat", "unit", "heads", "interleaved"):
+    register(f"moved_{how}_w8", partial(movement, how=how), [P(m=4), P(40, 40, 1)], "moved")
+for how in ("thrice", "flat", "heads", "interleaved"):
+    register(f"moved_{how}_w4", partial(movement, how=how, kind="w4"), [P(m=4)], "moved", "grouped")
+
+
 def several_results(c: Case) -> None:
     """One generic yields the dequantized weight and its double; each feeds a matmul."""
     p, b = c.p, c.b

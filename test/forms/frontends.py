@@ -294,7 +294,7 @@ def integer_casts(c: Case, *, how: str) -> None:
         maps = ["d0, d2", "d1, d2", "d0, d1"]
         y = b.mapped("contract", [xt, w8], b.fill(0, sizes, "i32"), 3, maps)
         value = integer_product(x, q.q.T)
-    channel = (q.scale[:, 0] * 0.1).astype(np.float32)
+    channel = (q.scale[:, 0] * (0.02 if how == "unsigned" else 0.1)).astype(np.float32)
     c.result(*requantize(c, y, exact(value), channel))
 
 
