@@ -25,7 +25,7 @@ demo: build ## Build, then optimize and run the example layers: transposes, byte
 	@$(BIN)/python examples/demo.py
 
 test: build $(VENV)/.dev-deps ## Build, then run the whole test suite (lit and pytest).
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -m ''
 
 lint: $(VENV)/.build-deps $(VENV)/.dev-deps ## Check formatting, types and that the generated docs are current.
 	$(BIN)/ruff format --check
