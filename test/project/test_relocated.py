@@ -51,7 +51,7 @@ def test_build_against_a_relocated_install(prefix: Path) -> None:
 
     tool = prefix.parent / "site" / "qtranspose" / "_bin" / "qtranspose-opt"
     pipeline = "--pass-pipeline=builtin.module(qtranspose-fold-transpose-into-dequant)"
-    module = next((ROOT / "test" / "Transforms").glob("*.mlir"))
+    module = ROOT / "test" / "Tools" / "plugin.mlir"
     plugin = prefix.parent / "site" / "qtranspose" / "_lib" / "QTransposePlugin.so"
     mlir_opt = prefix / "mlir" / "bin" / "mlir-opt"
     ours = run(tool, module, pipeline, "--split-input-file")

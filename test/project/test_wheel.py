@@ -71,10 +71,9 @@ def test_wheel_runs_in_a_fresh_environment(wheel: Path, tmp_path: Path) -> None:
     assert "LLVM version 22" in run(scripts / "qtranspose-opt", "--version")
     assert "qtranspose-fold-transpose-into-dequant" in run(scripts / "qtranspose-opt", "--help")
     script = """if True:
-        import mlir.ir as ir, mlir.passmanager as pm, qtranspose
+        import mlir.ir as ir, qtranspose
         with ir.Context():
-            module = ir.Module.parse("func.func @f() { return }")
-            pm.PassManager.parse("builtin.module(qtranspose-fold-transpose-into-dequant)").run(module.operation)
+            qtranspose.optimize(ir.Module.parse("func.func @f() { return }"))
         print(qtranspose.__file__)"""
     assert Path(run(python, "-c", script, cwd=tmp_path).strip()).is_relative_to(fresh)
 
