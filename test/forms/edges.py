@@ -244,7 +244,8 @@ def splat(c: Case, *, what: str) -> None:
     linear(c, x, xt, type(q)(values, scale, zero, "f32").values(), w)
 
 
-for what in ("weight", "scale", "zp"):
+register("splat_weight_w8", partial(splat, what="weight"), [P(m=4, where="dense")], "splat", "hidden")
+for what in ("scale", "zp"):
     register(f"splat_{what}_w8", partial(splat, what=what), [P(m=4, where="dense")], "splat")
 
 TINY = [P(1, 64, 4), P(48, 1, 4), P(1, 1, 1), P(3, 2, None)]

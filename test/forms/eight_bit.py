@@ -51,7 +51,7 @@ def linear8(
 
 SHAPES = [
     P(),
-    P(40, 40, 5),
+    P(40, 40, 5, g=8),
     P(21, 35, None, g=7),
     P(33, 64, 2, act="f16", batch=(2,)),
     P(64, 96, 4, act="bf16", where="arg"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 from mlir import ir
 from mlir.passmanager import PassManager
 
@@ -36,6 +37,14 @@ class Entry:
     @property
     def name(self) -> str:
         return f"{self.family}_{self.p.label()}" + (f".{self.state}" if self.state else "")
+
+    def vary(self, rng: np.random.Generator) -> Entry:
+        """Return another instance: new data, other rows, n and k multiplied (which keeps what the form divides by)."""
+        p, square = self.p, self.p.n == self.p.k
+        n, k = (int(f) for f in rng.integers(1, 4, 2))
+        rows = p.m if "degenerate" in self.tags or p.m in (None, 1) else int(rng.integers(1, 9))
+        seed = int(rng.integers(1 << 31))
+        return replace(self, p=replace(p, n=p.n * n, k=p.k * (n if square else k), m=rows, seed=seed))
 
     def build(self) -> Program:
         case = Case(self.p)

@@ -33,3 +33,13 @@ def test_reference_notices_a_shifted_result(entry: Entry) -> None:
     """One dim shifted by one: also what a transposed scale or a swapped channel looks like."""
     shifted = [np.roll(out, 1, axis=int(np.argmax(out.shape))) for out in program.outputs]
     assert program.mismatch(shifted) is not None
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_a_varied_program_verifies(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    entry = CATALOG[int(rng.integers(len(CATALOG)))].vary(rng)
+    program = entry.build()
+    with ir.Context():
+        assert ir.Module.parse(program.mlir).operation.verify()
+    assert any(in_.size for in_ in program.inputs) or "degenerate" in entry.tags
