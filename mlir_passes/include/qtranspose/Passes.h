@@ -3,6 +3,8 @@
 #ifndef QTRANSPOSE_PASSES_H
 #define QTRANSPOSE_PASSES_H
 
+#include "qtranspose/Transforms/FoldTransposeIntoDequant.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"

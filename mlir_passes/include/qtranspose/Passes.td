@@ -11,7 +11,120 @@ include "mlir/Pass/PassBase.td"
 
 def FoldTransposeIntoDequant
     : Pass<"qtranspose-fold-transpose-into-dequant"> {
-  let summary = "Fold transposes of dequantized weights into the dequantization";
+  let summary =
+      "Fold transposes of dequantized weights into the dequantization";
+  let description = [{
+    A quantized layer `y = x @ dequant(W)^T` is printed by frontends as a chain
+    of elementwise ops that dequantizes the weight, a transpose that writes the
+    dequantized weight once more, and a matmul. This pass re-indexes the chain
+    so that it writes what the matmul reads; the transpose is gone and only the
+    quantized tensor is read in permuted order.
+
+    Before:
+
+    ```mlir
+    %w = linalg.generic {indexing_maps = [(d0, d1) -> (d0, d1),
+                                          (d0, d1) -> (d0, 0),
+                                          (d0, d1) -> (d0, d1)], ...}
+         ins(%q, %scale : tensor<48x64xi8>, tensor<48x1xf32>)
+         outs(%e : tensor<48x64xf32>) { sitofp, mulf }
+    %t = linalg.transpose ins(%w : tensor<48x64xf32>)
+         outs(%f : tensor<64x48xf32>) permutation = [1, 0]
+    %y = linalg.matmul ins(%x, %t : ...) outs(...)
+    ```
+
+    After:
+
+    ```mlir
+    %t = linalg.generic {indexing_maps = [(d0, d1) -> (d1, d0),
+                                          (d0, d1) -> (d1, 0),
+                                          (d0, d1) -> (d0, d1)], ...}
+         ins(%q, %scale : tensor<48x64xi8>, tensor<48x1xf32>)
+         outs(%f : tensor<64x48xf32>) { sitofp, mulf }
+    %y = linalg.matmul ins(%x, %t : ...) outs(...)
+    ```
+
+    **What is a transpose.** `linalg.transpose`, or a `linalg.generic` whose
+    body only yields its one input and whose maps are permutations, of any rank.
+    Transposes that meet are composed first: they cancel, or the composition is
+    folded. Identity transposes are forwarded.
+
+    **What is a dequantization.** The cone of elementwise ops above the
+    transposed value: structured linalg ops with only parallel loops, and
+    `arith`/`math` ops on tensors. Somewhere on the way from a tensor of full
+    rank to the result a stored value is converted (`sitofp`, `uitofp`, an
+    integer extension, `extf` from less than 32 bits), and everything the cone
+    reads is a parameter: a constant, a function argument, or computed from
+    those without a reduction. Scales and zero points may be indexed by any map
+    (per tensor, per axis, per block); the map follows the permutation. A
+    transpose of the *stored* tensor whose users convert it (`sitofp` of a
+    transposed `i8` tensor) is folded into those users in the same way.
+
+    Element types, signedness, discardable attributes and the encoding of the
+    result are carried over; new ops have the fused location of the op they
+    replace and the transpose. Dynamic sizes are taken from the `outs` operands
+    of the ops that are replaced, in the permuted order.
+
+    **Uses elsewhere** (`multi-use`). If a value of the chain is also used by
+    something else, the chain has to be computed twice, or that value read in
+    permuted order. The first reads the quantized bytes again, the second reads
+    the dequantized ones. Assuming that the backend fuses elementwise ops with
+    a single use, cloning up to the value `v` costs the bytes of the tensors
+    that `v` is computed from, and reading costs the bytes of `v`. `auto` takes
+    the smaller; a tensor of lower rank whose size is not known counts as
+    nothing. If the transposed value itself would have to be read, the
+    transpose stays (`multi-use`), since that read is the transpose.
+
+    **Outlined dequantization.** If the transposed value is the result of a call
+    to a private `func.func` whose returned value dequantizes (and, usually,
+    transposes as its last step), a copy of the function is made that returns
+    the transposed value, without a transpose in it. The call is redirected; the
+    original function is erased if nothing else uses it. Needs the pass to run
+    on the module that holds the function.
+
+    **`matvec-only`** reproduces the policy of MLC-LLM: fold only if the weight
+    is two-dimensional and is the right operand of a contraction (perhaps behind
+    casts, broadcasts and reshapes) whose left operand has rank two or more and
+    statically one row. Uses of one transpose are judged one by one. The
+    contraction, its result type and casts are not touched. Transposes that
+    cancel are removed regardless, since no computation changes its order.
+
+    **`consumer-layout`**. With `kn`, contractions are not touched. With `nk`,
+    every dequantized weight that a contraction reads is stored as
+    `[batch dims, N dims, K dims]` (`M` in the place of `N` for a left operand),
+    each group in the order of the contraction's loops, and the contraction's
+    indexing map for it says so: for a weight that frontends transpose, the
+    chain stays as it was and the matmul reads `(d1, d2)`; a weight that is
+    dequantized as `[K, N]` is re-indexed. Contractions whose named form fixes
+    the layout (`matvec`, `vecmat`, ...) become `linalg.generic`. Transposes
+    that do not feed a contraction are folded as with `kn`.
+
+    Whatever does not qualify is left as it is, with a `missed` remark that
+    names the reason (see the list of refusals).
+  }];
+  let options = [
+    Option<"multiUse", "multi-use", "::mlir::qtranspose::MultiUse",
+           /*default=*/"::mlir::qtranspose::MultiUse::Auto",
+           "What to do where a dequantized value is used elsewhere too",
+           [{::llvm::cl::values(
+             clEnumValN(::mlir::qtranspose::MultiUse::Auto, "auto",
+                        "clone where that moves fewer bytes"),
+             clEnumValN(::mlir::qtranspose::MultiUse::Clone, "clone",
+                        "always clone the dequantization"),
+             clEnumValN(::mlir::qtranspose::MultiUse::Read, "read",
+                        "read the value in permuted order"))}]>,
+    Option<"matvecOnly", "matvec-only", "bool", /*default=*/"false",
+           "Fold only where the consumer is a contraction with one row">,
+    Option<"consumerLayout", "consumer-layout",
+           "::mlir::qtranspose::ConsumerLayout",
+           /*default=*/"::mlir::qtranspose::ConsumerLayout::KN",
+           "The layout in which contractions read dequantized weights",
+           [{::llvm::cl::values(
+             clEnumValN(::mlir::qtranspose::ConsumerLayout::KN, "kn",
+                        "as the contraction reads it now"),
+             clEnumValN(::mlir::qtranspose::ConsumerLayout::NK, "nk",
+                        "[batch, N, K], transposed by the indexing map"))}]>,
+  ];
   let dependentDialects = ["arith::ArithDialect", "linalg::LinalgDialect",
                            "tensor::TensorDialect"];
 }

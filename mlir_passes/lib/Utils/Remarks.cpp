@@ -30,8 +30,7 @@ static remark::RemarkOpts optionsFor(Operation *op, llvm::StringRef pass,
 
 void remarkPassed(Operation *op, llvm::StringRef pass, llvm::StringRef what,
                   const llvm::Twine &detail) {
-  if (auto remark =
-          remark::passed(op->getLoc(), optionsFor(op, pass, what)))
+  if (auto remark = remark::passed(op->getLoc(), optionsFor(op, pass, what)))
     remark << detail.str();
 }
 
@@ -44,8 +43,7 @@ void remarkRefused(Operation *op, llvm::StringRef pass,
 
 void remarkAnalysis(Operation *op, llvm::StringRef pass, llvm::StringRef what,
                     const llvm::Twine &detail) {
-  if (auto remark =
-          remark::analysis(op->getLoc(), optionsFor(op, pass, what)))
+  if (auto remark = remark::analysis(op->getLoc(), optionsFor(op, pass, what)))
     remark << detail.str();
 }
 

@@ -1,4 +1,5 @@
-//===- Remarks.h - named rewrites and refusals -------------------*- C++ -*-===//
+//===- Remarks.h - named rewrites and refusals -------------------*- C++
+//-*-===//
 //
 // Every rewrite emits a `passed` remark and every refusal a `missed` one, in
 // the category `qtranspose` with the pass as subcategory, through the upstream
