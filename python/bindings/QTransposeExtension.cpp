@@ -24,7 +24,10 @@ struct PatternSet {
 };
 
 /// The C++ pattern sets, by their name in `qtranspose.patterns`.
-constexpr std::array<PatternSet, 0> patternSets = {};
+constexpr std::array patternSets = {
+    PatternSet{"fold_transpose_into_dequant",
+               qtranspose::populateFoldTransposeIntoDequantPatterns},
+};
 
 /// NanobindAdaptors.h of MLIR 22 declares its caster for this type with a
 /// signature nanobind does not call, so the object is made by hand.
@@ -79,10 +82,9 @@ NB_MODULE(_qtranspose, m) {
             new (self) OperationFingerPrint(unwrap(op));
           },
           nb::arg("operation"))
-      .def("__eq__", [](const OperationFingerPrint &self,
-                        const OperationFingerPrint &other) {
-        return self == other;
-      });
+      .def("__eq__",
+           [](const OperationFingerPrint &self,
+              const OperationFingerPrint &other) { return self == other; });
 
   nb::class_<qtranspose::RemarkCollector>(
       m, "RemarkCollector",

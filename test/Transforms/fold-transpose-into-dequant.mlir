@@ -2,6 +2,9 @@
 // RUN: FileCheck %s --input-file=%t.once
 // RUN: qtranspose-opt %t.once --split-input-file --qtranspose-fold-transpose-into-dequant -o %t.twice
 // RUN: diff %t.once %t.twice
+// RUN: mlir-opt %s --split-input-file --load-pass-plugin=%plugin \
+// RUN:   --pass-pipeline='builtin.module(qtranspose-fold-transpose-into-dequant)' -o %t.plugin
+// RUN: diff %t.once %t.plugin
 // RUN: qtranspose-opt %s --split-input-file --qtranspose-fold-transpose-into-dequant --mlir-print-debuginfo \
 // RUN:   | FileCheck %s --check-prefix=LOC
 // RUN: qtranspose-opt %s --split-input-file --qtranspose-fold-transpose-into-dequant -o /dev/null \
