@@ -1,0 +1,910 @@
+//===- VirtualTensor.cpp - a tensor as an expression over leaves ----------===//
+
+#include "qtranspose/Analysis/VirtualTensor.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/MLProgram/IR/MLProgram.h"
+#include "mlir/Dialect/Quant/IR/Quant.h"
+#include "mlir/Dialect/Quant/IR/QuantTypes.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/AffineMap.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace mlir::qtranspose {
+
+//===----------------------------------------------------------------------===//
+// Expressions
+//===----------------------------------------------------------------------===//
+
+ShapedType ScalarExpr::getTensorType() const {
+  return cast<ShapedType>(value ? value.getType()
+                                : cast<TypedAttr>(attribute).getType());
+}
+
+void ScalarExpr::Profile(llvm::FoldingSetNodeID &id) const {
+  id.AddInteger(static_cast<int>(kind));
+  id.AddPointer(type.getAsOpaquePointer());
+  id.AddPointer(value.getAsOpaquePointer());
+  id.AddPointer(attribute.getAsOpaquePointer());
+  for (AffineExpr coordinate : coordinates)
+    id.AddPointer(coordinate ? coordinate.getAsOpaquePointer() : nullptr);
+  id.AddPointer(name ? name->getAsOpaquePointer() : nullptr);
+  for (Expr operand : operands)
+    id.AddPointer(operand);
+  for (int64_t position : breaks)
+    id.AddInteger(position);
+}
+
+ExprPool::~ExprPool() {
+  set.clear();
+  for (ScalarExpr *node : nodes)
+    delete node;
+}
+
+Expr ExprPool::unique(ScalarExpr &&node) {
+  llvm::FoldingSetNodeID id;
+  node.Profile(id);
+  void *position;
+  if (ScalarExpr *existing = set.FindNodeOrInsertPos(id, position))
+    return existing;
+  auto *created = new ScalarExpr(std::move(node));
+  nodes.push_back(created);
+  set.InsertNode(created, position);
+  return created;
+}
+
+static ScalarExpr makeNode(ScalarExpr::Kind kind, Type type) {
+  ScalarExpr node{};
+  node.kind = kind;
+  node.type = type;
+  return node;
+}
+
+Expr ExprPool::constant(TypedAttr attribute) {
+  ScalarExpr node = makeNode(ScalarExpr::Kind::Constant, attribute.getType());
+  node.attribute = attribute;
+  return unique(std::move(node));
+}
+
+Expr ExprPool::integer(Type type, int64_t value) {
+  return constant(IntegerAttr::get(type, value));
+}
+
+Expr ExprPool::scalar(Value value) {
+  ScalarExpr node = makeNode(ScalarExpr::Kind::Scalar, value.getType());
+  node.value = value;
+  return unique(std::move(node));
+}
+
+Expr ExprPool::index(AffineExpr coordinate) {
+  ScalarExpr node =
+      makeNode(ScalarExpr::Kind::Index, IndexType::get(context));
+  node.coordinates.push_back(coordinate);
+  return unique(std::move(node));
+}
+
+Expr ExprPool::leaf(Value tensor, llvm::ArrayRef<AffineExpr> coordinates,
+                    std::optional<Reason> stopReason) {
+  ScalarExpr node = makeNode(ScalarExpr::Kind::Leaf,
+                             getElementTypeOrSelf(tensor.getType()));
+  node.value = tensor;
+  node.coordinates.assign(coordinates.begin(), coordinates.end());
+  node.stopReason = stopReason;
+  return unique(std::move(node));
+}
+
+Expr ExprPool::table(DenseElementsAttr constant,
+                     llvm::ArrayRef<AffineExpr> coordinates) {
+  ScalarExpr node =
+      makeNode(ScalarExpr::Kind::Leaf, constant.getElementType());
+  node.attribute = constant;
+  node.coordinates.assign(coordinates.begin(), coordinates.end());
+  return unique(std::move(node));
+}
+
+Expr ExprPool::gather(Value tensor, llvm::ArrayRef<Expr> indices) {
+  ScalarExpr node = makeNode(ScalarExpr::Kind::Gather,
+                             getElementTypeOrSelf(tensor.getType()));
+  node.value = tensor;
+  node.operands.assign(indices.begin(), indices.end());
+  return unique(std::move(node));
+}
+
+Expr ExprPool::apply(OperationName name, DictionaryAttr attributes, Type type,
+                     llvm::ArrayRef<Expr> operands) {
+  ScalarExpr node = makeNode(ScalarExpr::Kind::Apply, type);
+  node.attribute = attributes;
+  node.name = name;
+  node.operands.assign(operands.begin(), operands.end());
+  return unique(std::move(node));
+}
+
+Expr ExprPool::apply(llvm::StringRef name, Type type,
+                     llvm::ArrayRef<Expr> operands) {
+  return apply(OperationName(name, context), DictionaryAttr::get(context), type,
+               operands);
+}
+
+Expr ExprPool::pieces(AffineExpr position, llvm::ArrayRef<int64_t> breaks,
+                      llvm::ArrayRef<Expr> operands) {
+  ScalarExpr node =
+      makeNode(ScalarExpr::Kind::Pieces, operands.front()->type);
+  node.coordinates.push_back(position);
+  node.breaks.assign(breaks.begin(), breaks.end());
+  node.operands.assign(operands.begin(), operands.end());
+  return unique(std::move(node));
+}
+
+Expr ExprPool::withOperands(Expr expr, llvm::ArrayRef<Expr> operands) {
+  ScalarExpr node = makeNode(expr->kind, expr->type);
+  node.value = expr->value;
+  node.attribute = expr->attribute;
+  node.coordinates = expr->coordinates;
+  node.name = expr->name;
+  node.operands.assign(operands.begin(), operands.end());
+  node.breaks = expr->breaks;
+  node.stopReason = expr->stopReason;
+  return unique(std::move(node));
+}
+
+Expr ExprPool::mapCoordinates(
+    Expr root, llvm::function_ref<AffineExpr(AffineExpr)> transform) {
+  llvm::DenseMap<Expr, Expr> mapped;
+  walkExpr(root, [&](Expr expr) {
+    ScalarExpr node = makeNode(expr->kind, expr->type);
+    node.value = expr->value;
+    node.attribute = expr->attribute;
+    node.name = expr->name;
+    node.breaks = expr->breaks;
+    node.stopReason = expr->stopReason;
+    for (AffineExpr coordinate : expr->coordinates)
+      node.coordinates.push_back(coordinate ? transform(coordinate)
+                                            : coordinate);
+    for (Expr operand : expr->operands)
+      node.operands.push_back(mapped.lookup(operand));
+    mapped[expr] = unique(std::move(node));
+  });
+  return mapped.lookup(root);
+}
+
+void walkExpr(Expr root, llvm::function_ref<void(Expr)> visit) {
+  llvm::DenseSet<Expr> done;
+  llvm::SmallVector<std::pair<Expr, unsigned>> stack{{root, 0}};
+  while (!stack.empty()) {
+    auto &[expr, next] = stack.back();
+    if (next < expr->operands.size()) {
+      Expr operand = expr->operands[next++];
+      if (!done.contains(operand))
+        stack.push_back({operand, 0});
+      continue;
+    }
+    Expr finished = expr;
+    stack.pop_back();
+    if (done.insert(finished).second)
+      visit(finished);
+  }
+}
+
+static void printShape(ShapedType type, llvm::raw_ostream &os) {
+  for (int64_t size : type.getShape()) {
+    if (ShapedType::isDynamic(size))
+      os << "?x";
+    else
+      os << size << 'x';
+  }
+  os << type.getElementType();
+}
+
+void printExpr(Expr expr, llvm::raw_ostream &os) {
+  auto printOperands = [&](llvm::StringRef open, llvm::StringRef close) {
+    os << open;
+    llvm::interleaveComma(expr->operands, os,
+                          [&](Expr operand) { printExpr(operand, os); });
+    os << close;
+  };
+  switch (expr->kind) {
+  case ScalarExpr::Kind::Constant:
+    expr->attribute.print(os, /*elideType=*/true);
+    return;
+  case ScalarExpr::Kind::Scalar:
+    os << "scalar:" << expr->type;
+    return;
+  case ScalarExpr::Kind::Index:
+    os << "index(" << expr->coordinates[0] << ')';
+    return;
+  case ScalarExpr::Kind::Leaf:
+    os << (!expr->value                      ? "table:"
+           : isConstantTensor(expr->value)   ? "const:"
+           : isa<BlockArgument>(expr->value) ? "arg:"
+                                             : "value:");
+    printShape(expr->getTensorType(), os);
+    os << '[';
+    llvm::interleaveComma(expr->coordinates, os, [&](AffineExpr coordinate) {
+      if (coordinate)
+        os << coordinate;
+      else
+        os << '?';
+    });
+    os << ']';
+    return;
+  case ScalarExpr::Kind::Gather:
+    os << "gather:";
+    printShape(expr->getTensorType(), os);
+    return printOperands("[", "]");
+  case ScalarExpr::Kind::Apply:
+    os << expr->name->stripDialect();
+    return printOperands("(", ")");
+  case ScalarExpr::Kind::Pieces:
+    os << "pieces<" << expr->coordinates[0] << '>';
+    return printOperands("(", ")");
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Parameters
+//===----------------------------------------------------------------------===//
+
+Value skipViews(Value tensor) {
+  while (Operation *op = tensor.getDefiningOp()) {
+    if (!isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::CastOp,
+             tensor::ExtractSliceOp, tensor::BitcastOp, quant::StorageCastOp>(
+            op))
+      break;
+    tensor = op->getOperand(0);
+  }
+  return tensor;
+}
+
+bool isConstantTensor(Value tensor) {
+  tensor = skipViews(tensor);
+  if (auto argument = dyn_cast<BlockArgument>(tensor)) {
+    auto function =
+        dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
+    return function && argument.getOwner()->isEntryBlock() &&
+           function.getArgAttr(argument.getArgNumber(), "qtranspose.constant");
+  }
+  Operation *op = tensor.getDefiningOp();
+  if (op->hasTrait<OpTrait::ConstantLike>())
+    return true;
+  if (auto load = dyn_cast<ml_program::GlobalLoadOp>(op)) {
+    auto global = SymbolTable::lookupNearestSymbolFrom<ml_program::GlobalOp>(
+        op, load.getGlobalAttr());
+    return global && !global.getIsMutable();
+  }
+  return isa<ml_program::GlobalLoadConstOp>(op);
+}
+
+bool hasQuantizedStorage(Type type) {
+  Type element = getElementTypeOrSelf(type);
+  if (auto quantized = dyn_cast<quant::QuantizedType>(element))
+    element = quantized.getStorageType();
+  return isa<IntegerType>(element) ||
+         (isa<FloatType>(element) && element.getIntOrFloatBitWidth() <= 8);
+}
+
+//===----------------------------------------------------------------------===//
+// Coordinates
+//===----------------------------------------------------------------------===//
+
+/// `expr` with its dims replaced, or null if it reads a null coordinate.
+static AffineExpr substitute(AffineExpr expr,
+                             llvm::ArrayRef<AffineExpr> coordinates) {
+  bool readsNull = false;
+  expr.walk([&](AffineExpr part) {
+    if (auto dim = dyn_cast<AffineDimExpr>(part))
+      readsNull |= dim.getPosition() >= coordinates.size() ||
+                   !coordinates[dim.getPosition()];
+    readsNull |= isa<AffineSymbolExpr>(part);
+  });
+  return readsNull ? AffineExpr() : expr.replaceDims(coordinates);
+}
+
+static llvm::SmallVector<AffineExpr>
+composeMap(AffineMap map, llvm::ArrayRef<AffineExpr> coordinates) {
+  llvm::SmallVector<AffineExpr> results;
+  for (AffineExpr result : map.getResults())
+    results.push_back(substitute(result, coordinates));
+  return results;
+}
+
+/// Coordinates of the source of a `collapse_shape`, from those of its result.
+static llvm::SmallVector<AffineExpr>
+uncollapse(ShapedType source,
+           llvm::ArrayRef<ReassociationIndices> reassociation,
+           llvm::ArrayRef<AffineExpr> coordinates, MLIRContext *context) {
+  // Unit dims (all of them, for a rank-0 result) are at zero.
+  llvm::SmallVector<AffineExpr> sourceCoordinates(
+      source.getRank(), getAffineConstantExpr(0, context));
+  for (auto [group, whole] : llvm::zip(reassociation, coordinates)) {
+    llvm::SmallVector<int64_t> dims;
+    llvm::copy_if(group, std::back_inserter(dims),
+                  [&](int64_t dim) { return source.getDimSize(dim) != 1; });
+    // Innermost first; every extent but the outermost must be a number.
+    AffineExpr rest = whole;
+    for (auto [position, dim] : llvm::enumerate(llvm::reverse(dims))) {
+      int64_t size = source.getDimSize(dim);
+      bool outermost = position + 1 == dims.size();
+      if (outermost || !rest) {
+        sourceCoordinates[dim] = rest;
+      } else if (ShapedType::isDynamic(size) || size == 0) {
+        sourceCoordinates[dim] = rest = AffineExpr();
+      } else {
+        sourceCoordinates[dim] = rest % size;
+        rest = rest.floorDiv(size);
+      }
+    }
+  }
+  return sourceCoordinates;
+}
+
+/// Coordinates of the source of an `expand_shape`, from those of its result.
+static llvm::SmallVector<AffineExpr>
+unexpand(ShapedType result, llvm::ArrayRef<ReassociationIndices> reassociation,
+         llvm::ArrayRef<AffineExpr> coordinates, MLIRContext *context) {
+  llvm::SmallVector<AffineExpr> sourceCoordinates;
+  AffineExpr zero = getAffineConstantExpr(0, context);
+  for (const ReassociationIndices &group : reassociation) {
+    AffineExpr linear = zero;
+    for (int64_t dim : group) {
+      int64_t size = result.getDimSize(dim);
+      if (size == 1 || !linear)
+        continue;
+      if (linear == zero)
+        linear = coordinates[dim];
+      else if (!coordinates[dim] || ShapedType::isDynamic(size))
+        linear = AffineExpr();
+      else
+        linear = linear * size + coordinates[dim];
+    }
+    sourceCoordinates.push_back(linear);
+  }
+  return sourceCoordinates;
+}
+
+//===----------------------------------------------------------------------===//
+// Tracing
+//===----------------------------------------------------------------------===//
+
+// Deep chains are legitimate (a frontend can emit dozens of ops per weight),
+// but the walk recurses, so it must end somewhere before the stack does.
+static constexpr unsigned maxDepth = 256;
+static constexpr size_t maxNodes = 1 << 14;
+
+Expr Tracer::trace(Value tensor, Coordinates coordinates,
+                   const CallScope *scope) {
+  if (auto argument = dyn_cast<BlockArgument>(tensor)) {
+    bool ofFunction =
+        isa<FunctionOpInterface>(argument.getOwner()->getParentOp()) &&
+        argument.getOwner()->isEntryBlock();
+    // An argument of a callee is whatever its call passes.
+    if (scope && ofFunction)
+      return trace(CallOpInterface(scope->call)
+                       .getArgOperands()[argument.getArgNumber()],
+                   coordinates, scope->parent);
+    auto type = dyn_cast<RankedTensorType>(tensor.getType());
+    std::optional<Reason> stopReason;
+    if (!type || !ofFunction)
+      stopReason = Reason::CarriedThroughControlFlow;
+    else if (type.getEncoding())
+      stopReason = Reason::TensorEncoding;
+    return pool.leaf(tensor, coordinates, stopReason);
+  }
+  if (depth >= maxDepth || pool.size() >= maxNodes)
+    return pool.leaf(tensor, coordinates, Reason::ExpressionTooLarge);
+
+  Operation *site =
+      scope ? CallOpInterface(scope->call).getOperation() : nullptr;
+  for (auto &[known, expr] : memo[{tensor, site}])
+    if (llvm::equal(known, coordinates))
+      return expr;
+  ++depth;
+  auto result = cast<OpResult>(tensor);
+  Expr expr =
+      traceOp(result.getOwner(), result.getResultNumber(), coordinates, scope);
+  --depth;
+  memo[{tensor, site}].push_back(
+      {llvm::SmallVector<AffineExpr>(coordinates), expr});
+  return expr;
+}
+
+Expr Tracer::traceOp(Operation *op, unsigned resultNumber,
+                     Coordinates coordinates, const CallScope *scope) {
+  MLIRContext *context = pool.getContext();
+  Value result = op->getResult(resultNumber);
+  auto type = dyn_cast<RankedTensorType>(result.getType());
+  auto stop = [&](Reason reason) {
+    return pool.leaf(result, coordinates, reason);
+  };
+  auto through = [&](Value source, Coordinates sourceCoordinates) {
+    if (!isa<RankedTensorType>(source.getType()))
+      return stop(Reason::NotTraceable);
+    traced.insert(op);
+    return trace(source, sourceCoordinates, scope);
+  };
+  if (!type)
+    return stop(Reason::NotTraceable);
+  if (type.getEncoding())
+    return stop(Reason::TensorEncoding);
+
+  // Parameters.
+  if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
+    if (auto splat = dyn_cast<SplatElementsAttr>(constant.getValue()))
+      if (auto element = dyn_cast<TypedAttr>(splat.getSplatValue<Attribute>()))
+        return pool.constant(element);
+    return pool.leaf(result, coordinates);
+  }
+  if (isa<ml_program::GlobalLoadOp, ml_program::GlobalLoadConstOp>(op))
+    return isConstantTensor(result) ? pool.leaf(result, coordinates)
+                                    : stop(Reason::MutableGlobal);
+  // A producer that code generation fuses per tile is already decided.
+  if (op->hasAttr("qtranspose.tile_fused"))
+    return stop(Reason::AlreadyTileFused);
+
+  // Views.
+  if (auto cast = dyn_cast<tensor::CastOp>(op))
+    return through(cast.getSource(), coordinates);
+  if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op))
+    return through(collapse.getSrc(),
+                   uncollapse(collapse.getSrcType(),
+                              collapse.getReassociationIndices(), coordinates,
+                              context));
+  if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op))
+    return through(expand.getSrc(),
+                   unexpand(type, expand.getReassociationIndices(), coordinates,
+                            context));
+  if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {
+    llvm::SmallVector<AffineExpr> source;
+    llvm::SmallBitVector dropped = slice.getDroppedDims();
+    unsigned next = 0;
+    for (auto [dim, bounds] : llvm::enumerate(llvm::zip(
+             slice.getMixedOffsets(), slice.getMixedStrides()))) {
+      AffineExpr coordinate = dropped.test(dim)
+                                  ? getAffineConstantExpr(0, context)
+                                  : coordinates[next++];
+      std::optional<int64_t> offset = getConstantIntValue(std::get<0>(bounds));
+      std::optional<int64_t> stride = getConstantIntValue(std::get<1>(bounds));
+      if (!offset || !stride)
+        return stop(Reason::DynamicSlice);
+      source.push_back(coordinate ? coordinate * *stride + *offset
+                                  : AffineExpr());
+    }
+    return through(slice.getSource(), source);
+  }
+  if (auto cast = dyn_cast<quant::StorageCastOp>(op)) {
+    // Storage seen as quantized and back is a view.
+    auto inner = cast.getInput().getDefiningOp<quant::StorageCastOp>();
+    if (!inner || inner.getInput().getType() != result.getType())
+      return stop(Reason::NotTraceable);
+    traced.insert(inner);
+    return through(inner.getInput(), coordinates);
+  }
+
+  // Data movement.
+  if (auto concat = dyn_cast<tensor::ConcatOp>(op)) {
+    AffineExpr position = coordinates[concat.getDim()];
+    llvm::SmallVector<int64_t> breaks{0};
+    for (Value input : concat.getInputs()) {
+      int64_t size =
+          cast<RankedTensorType>(input.getType()).getDimSize(concat.getDim());
+      if (ShapedType::isDynamic(size) || !position)
+        return stop(Reason::DynamicConcat);
+      breaks.push_back(breaks.back() + size);
+    }
+    traced.insert(op);
+    int64_t first = breaks[1];
+    bool uniform = first > 0;
+    for (unsigned p = 1; p < breaks.size(); ++p)
+      uniform &= breaks[p] - breaks[p - 1] == first;
+    llvm::SmallVector<Expr> operands;
+    for (auto [p, input] : llvm::enumerate(concat.getInputs())) {
+      llvm::SmallVector<AffineExpr> local(coordinates);
+      // Equal pieces get equal local coordinates, so that they can be unified.
+      local[concat.getDim()] =
+          uniform ? position % first : position - breaks[p];
+      operands.push_back(trace(input, local, scope));
+    }
+    return operands.size() == 1 ? operands.front()
+                                : pool.pieces(position, breaks, operands);
+  }
+  if (isa<tensor::InsertSliceOp>(op))
+    return traceInsertSlice(op, coordinates, scope);
+  if (isa<tensor::PadOp>(op))
+    return tracePad(op, coordinates, scope);
+  if (auto splat = dyn_cast<tensor::SplatOp>(op)) {
+    traced.insert(op);
+    return traceScalar(splat.getInput(), scope);
+  }
+
+  // Computation.
+  if (isa<linalg::LinalgOp>(op))
+    return traceLinalg(op, resultNumber, coordinates, scope);
+  if (isa<quant::DequantizeCastOp>(op))
+    return traceDequantizeCast(op, coordinates, scope);
+  if (isa<CallOpInterface>(op))
+    return traceCall(op, resultNumber, coordinates, scope);
+  if (OpTrait::hasElementwiseMappableTraits(op) && op->getNumRegions() == 0 &&
+      op->getNumResults() == 1 && isPure(op)) {
+    traced.insert(op);
+    llvm::SmallVector<Expr> operands;
+    for (Value operand : op->getOperands())
+      operands.push_back(isa<TensorType>(operand.getType())
+                             ? trace(operand, coordinates, scope)
+                             : traceScalar(operand, scope));
+    return pool.apply(op->getName(), op->getAttrDictionary(),
+                      type.getElementType(), operands);
+  }
+  return stop(Reason::NotTraceable);
+}
+
+Expr Tracer::traceInsertSlice(Operation *op, Coordinates coordinates,
+                              const CallScope *scope) {
+  auto insert = cast<tensor::InsertSliceOp>(op);
+  RankedTensorType type = insert.getDestType();
+  llvm::SmallBitVector dropped = insert.getDroppedDims();
+  auto stop = [&] {
+    return pool.leaf(insert.getResult(), coordinates, Reason::PartialInsert);
+  };
+
+  llvm::SmallVector<AffineExpr> source;
+  AffineExpr position;
+  llvm::SmallVector<int64_t, 4> breaks;
+  for (auto [dim, slice] : llvm::enumerate(
+           llvm::zip(insert.getMixedOffsets(), insert.getMixedSizes(),
+                     insert.getMixedStrides()))) {
+    std::optional<int64_t> offset = getConstantIntValue(std::get<0>(slice));
+    std::optional<int64_t> size = getConstantIntValue(std::get<1>(slice));
+    std::optional<int64_t> stride = getConstantIntValue(std::get<2>(slice));
+    int64_t extent = type.getDimSize(dim);
+    AffineExpr local = coordinates[dim];
+    if (offset == 0 && stride == 1 && size == extent) {
+      if (!dropped.test(dim))
+        source.push_back(local);
+      continue;
+    }
+    // One dim may be written in part, if that part is known.
+    if (position || !offset || !size || !stride || *size == 0 ||
+        ShapedType::isDynamic(extent) || !local)
+      return stop();
+    if (*stride == 1) {
+      position = local;
+      breaks = {0, *offset, *offset + *size, extent};
+      local = local - *offset;
+    } else {
+      // Every stride-th element, from one of the first to the end.
+      if (*offset >= *stride || *size * *stride != extent)
+        return stop();
+      position = local % *stride;
+      breaks = {0, *offset, *offset + 1, *stride};
+      local = local.floorDiv(*stride);
+    }
+    if (!dropped.test(dim))
+      source.push_back(local);
+  }
+
+  traced.insert(op);
+  Expr inserted = trace(insert.getSource(), source, scope);
+  if (!position)
+    return inserted;
+  Expr rest = trace(insert.getDest(), coordinates, scope);
+  llvm::SmallVector<int64_t> kept{0};
+  llvm::SmallVector<Expr> operands;
+  for (auto [p, piece] :
+       llvm::enumerate(llvm::ArrayRef<Expr>{rest, inserted, rest})) {
+    if (breaks[p + 1] == breaks[p])
+      continue;
+    operands.push_back(piece);
+    kept.push_back(breaks[p + 1]);
+  }
+  return operands.size() == 1 ? operands.front()
+                              : pool.pieces(position, kept, operands);
+}
+
+Expr Tracer::tracePad(Operation *op, Coordinates coordinates,
+                      const CallScope *scope) {
+  auto pad = cast<tensor::PadOp>(op);
+  Value padding = pad.getConstantPaddingValue();
+  struct PaddedDim {
+    AffineExpr position;
+    int64_t low, size, high;
+  };
+  llvm::SmallVector<PaddedDim> padded;
+  llvm::SmallVector<AffineExpr> source(coordinates);
+  for (auto [dim, bounds] : llvm::enumerate(
+           llvm::zip(pad.getMixedLowPad(), pad.getMixedHighPad()))) {
+    std::optional<int64_t> low = getConstantIntValue(std::get<0>(bounds));
+    std::optional<int64_t> high = getConstantIntValue(std::get<1>(bounds));
+    int64_t size = pad.getSourceType().getDimSize(dim);
+    if (low == 0 && high == 0)
+      continue;
+    if (!padding || !low || !high || *low < 0 || *high < 0 ||
+        ShapedType::isDynamic(size) || !coordinates[dim])
+      return pool.leaf(pad.getResult(), coordinates, Reason::NotTraceable);
+    source[dim] = coordinates[dim] - *low;
+    padded.push_back({coordinates[dim], *low, size, *high});
+  }
+
+  traced.insert(op);
+  Expr expr = trace(pad.getSource(), source, scope);
+  for (const PaddedDim &dim : padded) {
+    Expr outside = traceScalar(padding, scope);
+    llvm::SmallVector<int64_t> breaks{0};
+    llvm::SmallVector<Expr> operands;
+    for (auto [size, operand] : {std::pair(dim.low, outside),
+                                 std::pair(dim.size, expr),
+                                 std::pair(dim.high, outside)}) {
+      if (size == 0)
+        continue;
+      breaks.push_back(breaks.back() + size);
+      operands.push_back(operand);
+    }
+    if (operands.size() > 1)
+      expr = pool.pieces(dim.position, breaks, operands);
+  }
+  return expr;
+}
+
+Expr Tracer::traceDequantizeCast(Operation *op, Coordinates coordinates,
+                                 const CallScope *scope) {
+  auto dequantize = cast<quant::DequantizeCastOp>(op);
+  auto stop = [&] {
+    return pool.leaf(dequantize.getResult(), coordinates,
+                     Reason::NotTraceable);
+  };
+  auto type = cast<RankedTensorType>(dequantize.getResult().getType());
+  auto source = dequantize.getInput().getDefiningOp<quant::StorageCastOp>();
+  auto quantized = dyn_cast<quant::QuantizedType>(
+      getElementTypeOrSelf(dequantize.getInput().getType()));
+  if (!source || !quantized)
+    return stop();
+  auto expressed = dyn_cast<FloatType>(quantized.getExpressedType());
+  auto storage = dyn_cast<IntegerType>(quantized.getStorageType());
+  if (!expressed || !storage)
+    return stop();
+
+  // Scales and zero points of the type, as elements of a constant `shape`d
+  // tensor (or one scalar) at `block`.
+  auto scaleAttribute = [&](const APFloat &scale) -> Attribute {
+    APFloat value = scale;
+    bool losesInfo;
+    value.convert(expressed.getFloatSemantics(), APFloat::rmNearestTiesToEven,
+                  &losesInfo);
+    return FloatAttr::get(expressed, value);
+  };
+  auto zeroAttribute = [&](int64_t zero) -> Attribute {
+    return IntegerAttr::get(
+        storage, APInt(storage.getWidth(), static_cast<uint64_t>(zero),
+                       /*isSigned=*/false, /*implicitTrunc=*/true));
+  };
+  llvm::SmallVector<Attribute> scales, zeros;
+  llvm::SmallVector<int64_t> shape;
+  llvm::SmallVector<AffineExpr> block;
+  bool anyZero = false;
+  auto add = [&](const APFloat &scale, int64_t zero) {
+    scales.push_back(scaleAttribute(scale));
+    zeros.push_back(zeroAttribute(zero));
+    anyZero |= zero != 0;
+  };
+  if (auto uniform = dyn_cast<quant::UniformQuantizedType>(quantized)) {
+    add(APFloat(uniform.getScale()), uniform.getZeroPoint());
+  } else if (auto axis =
+                 dyn_cast<quant::UniformQuantizedPerAxisType>(quantized)) {
+    int64_t dim = axis.getQuantizedDimension();
+    shape.push_back(axis.getScales().size());
+    if (dim >= type.getRank() || type.getDimSize(dim) != shape.front() ||
+        !coordinates[dim])
+      return stop();
+    block.push_back(coordinates[dim]);
+    for (auto [scale, zero] :
+         llvm::zip(axis.getScales(), axis.getZeroPoints()))
+      add(APFloat(scale), zero);
+  } else if (auto blocks =
+                 dyn_cast<quant::UniformQuantizedSubChannelType>(quantized)) {
+    shape.assign(blocks.getScales().getType().getShape().begin(),
+                 blocks.getScales().getType().getShape().end());
+    if (static_cast<int64_t>(shape.size()) != type.getRank())
+      return stop();
+    // A dim without a block size has one block.
+    block.assign(type.getRank(), getAffineConstantExpr(0, pool.getContext()));
+    for (auto [dim, size] : blocks.getBlockSizeInfo()) {
+      if (!coordinates[dim] || size <= 0)
+        return stop();
+      block[dim] = coordinates[dim].floorDiv(size);
+    }
+    for (auto [scale, zero] :
+         llvm::zip(blocks.getScales().getValues<APFloat>(),
+                   blocks.getZeroPoints().getValues<APInt>()))
+      add(scale, zero.getSExtValue());
+  } else {
+    return stop();
+  }
+  auto parameter = [&](llvm::ArrayRef<Attribute> values, Type element) {
+    if (shape.empty())
+      return pool.constant(cast<TypedAttr>(values.front()));
+    return pool.table(
+        DenseElementsAttr::get(RankedTensorType::get(shape, element), values),
+        block);
+  };
+
+  // As upstream lowers it: (convert(q) - convert(zero)) * scale.
+  traced.insert(op);
+  traced.insert(source);
+  llvm::StringRef convert =
+      quantized.isSigned() ? "arith.sitofp" : "arith.uitofp";
+  Expr expr = pool.apply(convert, expressed,
+                         {trace(source.getInput(), coordinates, scope)});
+  if (anyZero)
+    expr = pool.apply(
+        "arith.subf", expressed,
+        {expr, pool.apply(convert, expressed, {parameter(zeros, storage)})});
+  return pool.apply("arith.mulf", expressed,
+                    {expr, parameter(scales, expressed)});
+}
+
+Expr Tracer::traceScalar(Value scalar, const CallScope *scope) {
+  if (auto argument = dyn_cast<BlockArgument>(scalar))
+    if (scope && isa<FunctionOpInterface>(argument.getOwner()->getParentOp()))
+      return traceScalar(CallOpInterface(scope->call)
+                             .getArgOperands()[argument.getArgNumber()],
+                         scope->parent);
+  TypedAttr constant;
+  if (matchPattern(scalar, m_Constant(&constant)))
+    return pool.constant(constant);
+  return pool.scalar(scalar);
+}
+
+/// The affine expression that an index expression computes, or null.
+static AffineExpr asAffine(Expr expr, MLIRContext *context) {
+  if (expr->is(ScalarExpr::Kind::Index))
+    return expr->coordinates[0];
+  if (expr->is(ScalarExpr::Kind::Constant))
+    if (auto integer = dyn_cast<IntegerAttr>(expr->attribute))
+      return getAffineConstantExpr(integer.getValue().getSExtValue(), context);
+  if (!expr->is(ScalarExpr::Kind::Apply) || !isa<IndexType>(expr->type) ||
+      expr->operands.size() != 2)
+    return AffineExpr();
+  AffineExpr lhs = asAffine(expr->operands[0], context);
+  AffineExpr rhs = asAffine(expr->operands[1], context);
+  if (!lhs || !rhs)
+    return AffineExpr();
+  if (expr->isApply("arith.addi"))
+    return lhs + rhs;
+  auto factor = dyn_cast<AffineConstantExpr>(rhs);
+  if (expr->isApply("arith.muli") && (factor || isa<AffineConstantExpr>(lhs)))
+    return lhs * rhs;
+  if (!factor || factor.getValue() <= 0)
+    return AffineExpr();
+  // Coordinates are not negative, so all divisions round the same way.
+  if (expr->isApply("arith.divui") || expr->isApply("arith.divsi") ||
+      expr->isApply("arith.floordivsi"))
+    return lhs.floorDiv(rhs);
+  if (expr->isApply("arith.remui") || expr->isApply("arith.remsi"))
+    return lhs % rhs;
+  return AffineExpr();
+}
+
+Expr Tracer::traceLinalg(Operation *operation, unsigned resultNumber,
+                         Coordinates coordinates, const CallScope *scope) {
+  auto op = cast<linalg::LinalgOp>(operation);
+  Value result = operation->getResult(resultNumber);
+  auto stop = [&](Reason reason) {
+    return pool.leaf(result, coordinates, reason);
+  };
+  Block *body = op.getBlock();
+  if (!op.hasPureTensorSemantics() || !body ||
+      body->getNumArguments() != operation->getNumOperands())
+    return stop(Reason::NotTraceable);
+  if (op.getNumReductionLoops() != 0)
+    return stop(Reason::ComputedAtRunTime);
+  AffineMap resultMap = op.getIndexingMapMatchingResult(cast<OpResult>(result));
+  if (!resultMap.isPermutation())
+    return stop(Reason::NotTraceable);
+  for (Operation &inner : body->without_terminator()) {
+    if (isa<linalg::IndexOp, tensor::ExtractOp>(inner))
+      continue;
+    if (!isMemoryEffectFree(&inner))
+      return stop(Reason::BodyHasSideEffects);
+    if (inner.getNumRegions() != 0)
+      return stop(Reason::NotTraceable);
+  }
+
+  llvm::SmallVector<AffineExpr> loops(op.getNumLoops());
+  for (auto [dim, expr] : llvm::enumerate(resultMap.getResults()))
+    loops[cast<AffineDimExpr>(expr).getPosition()] = coordinates[dim];
+
+  llvm::DenseMap<Value, Expr> known;
+  std::function<Expr(Value)> evaluate = [&](Value value) -> Expr {
+    if (Expr expr = known.lookup(value))
+      return expr;
+    Expr expr = nullptr;
+    auto argument = dyn_cast<BlockArgument>(value);
+    if (argument && argument.getOwner() == body) {
+      OpOperand &operand = operation->getOpOperand(argument.getArgNumber());
+      expr = isa<TensorType>(operand.get().getType())
+                 ? trace(operand.get(),
+                         composeMap(op.getMatchingIndexingMap(&operand), loops),
+                         scope)
+                 : traceScalar(operand.get(), scope);
+    } else if (argument || value.getDefiningOp()->getBlock() != body) {
+      expr = traceScalar(value, scope);
+    } else if (auto index = value.getDefiningOp<linalg::IndexOp>()) {
+      if (AffineExpr coordinate = loops[index.getDim()])
+        expr = pool.index(coordinate);
+    } else {
+      Operation *inner = value.getDefiningOp();
+      auto extract = dyn_cast<tensor::ExtractOp>(inner);
+      llvm::SmallVector<Expr> operands;
+      for (Value operand :
+           extract ? ValueRange(extract.getIndices())
+                   : ValueRange(inner->getOperands())) {
+        operands.push_back(evaluate(operand));
+        if (!operands.back())
+          return nullptr;
+      }
+      TypedAttr constant;
+      if (extract) {
+        llvm::SmallVector<AffineExpr> indices;
+        for (Expr operand : operands)
+          indices.push_back(asAffine(operand, pool.getContext()));
+        expr = llvm::is_contained(indices, AffineExpr())
+                   ? pool.gather(extract.getTensor(), operands)
+                   : trace(extract.getTensor(), indices, scope);
+      } else if (matchPattern(inner, m_Constant(&constant))) {
+        expr = pool.constant(constant);
+      } else if (inner->getNumResults() == 1) {
+        expr = pool.apply(inner->getName(), inner->getAttrDictionary(),
+                          value.getType(), operands);
+      }
+    }
+    if (expr)
+      known[value] = expr;
+    return expr;
+  };
+  Expr expr = evaluate(body->getTerminator()->getOperand(resultNumber));
+  if (!expr)
+    return stop(Reason::NotTraceable);
+  traced.insert(operation);
+  return expr;
+}
+
+Expr Tracer::traceCall(Operation *operation, unsigned resultNumber,
+                       Coordinates coordinates, const CallScope *scope) {
+  auto call = cast<CallOpInterface>(operation);
+  auto stop = [&](Reason reason) {
+    return pool.leaf(operation->getResult(resultNumber), coordinates, reason);
+  };
+  auto function = dyn_cast_or_null<func::FuncOp>(call.resolveCallable());
+  if (!function || function.isExternal() ||
+      !llvm::hasSingleElement(function.getBody()))
+    return stop(Reason::CalleeNotTraceable);
+  if (!function.isPrivate())
+    return stop(Reason::CalleeIsPublic);
+  bool recursive = function->isAncestor(operation);
+  for (const CallScope *outer = scope; outer; outer = outer->parent)
+    recursive |= CallOpInterface(outer->call).resolveCallable() == function;
+  if (recursive)
+    return stop(Reason::CalleeIsRecursive);
+
+  CallScope inner{call, scope};
+  Operation *terminator = function.getBody().front().getTerminator();
+  Expr expr = trace(terminator->getOperand(resultNumber), coordinates, &inner);
+  // What a callee computes cannot be read from outside: only its constants
+  // (which can be copied out) and what the call passes may remain.
+  bool closed = true;
+  walkExpr(expr, [&](Expr node) {
+    Value value = node->value;
+    if (!value || !function.getBody().isAncestor(value.getParentRegion()))
+      return;
+    Operation *definition = value.getDefiningOp();
+    closed &= definition && definition->hasTrait<OpTrait::ConstantLike>();
+  });
+  if (!closed)
+    return stop(Reason::CalleeNotTraceable);
+  traced.insert(operation);
+  return expr;
+}
+
+} // namespace mlir::qtranspose
