@@ -13,6 +13,9 @@
 
 namespace mlir::qtranspose {
 
+/// Where `qtranspose-fuse-dequant-into-matmul` dequantizes a weight.
+enum class FusionDecision { Auto, Element, Tile };
+
 #define GEN_PASS_DECL
 #include "qtranspose/Passes.h.inc"
 #define GEN_PASS_REGISTRATION

@@ -129,4 +129,53 @@ def FoldTransposeIntoDequant
                            "tensor::TensorDialect"];
 }
 
+def FuseDequantIntoMatmul : Pass<"qtranspose-fuse-dequant-into-matmul"> {
+  let summary = "Make contractions read quantized weights directly";
+  let description = [{
+    Every contraction operand that holds a weight is traced to the tensors that
+    store it (see `qt.trace`); the contraction is then rewritten into one
+    `linalg.generic` over factored dims that reads those tensors through
+    metadata-only views. The dequantized weight is never stored.
+
+    ```mlir
+    // before: three tensors of the weight's full size are written and read
+    %f = linalg.generic {...} ins(%w : tensor<48x64xi8>) ... sitofp
+    %d = linalg.generic {... (d0, 0) ...} ins(%f, %s) ... mulf
+    %t = linalg.transpose ins(%d : tensor<48x64xf32>) ... permutation = [1, 0]
+    %y = linalg.matmul ins(%x, %t : tensor<1x64xf32>, tensor<64x48xf32>) ...
+    // after: the i8 weight is read once
+    %y = linalg.generic {indexing_maps = [(n, k) -> (k), (n, k) -> (n, k),
+                                          (n, k) -> (n), (n, k) -> (n)], ...}
+           ins(%x, %w, %s) ... sitofp, mulf, mulf, addf
+    ```
+
+    Cost model. An element of the weight is used once per row of the other
+    operand. With at most `few-rows` rows the dequantization moves into the
+    contraction's body and is computed per use (`element`). With more rows, or
+    a number of rows that is only known at run time, computing it per use would
+    cost more than the matmul: one dequantizing producer stays, marked
+    `qtranspose.tile_fused`, and code generation computes it per tile
+    (`tile`). Moving or widening an element is free and always done in the
+    body.
+
+    Sums keep their order: dims are split, never reordered.
+  }];
+  let dependentDialects = ["arith::ArithDialect", "linalg::LinalgDialect",
+                           "tensor::TensorDialect"];
+  let options = [
+    Option<"fewRows", "few-rows", "int64_t", /*default=*/"8",
+           "Largest number of rows for which a weight is dequantized per "
+           "element">,
+    Option<"decision", "decision", "FusionDecision",
+           /*default=*/"FusionDecision::Auto",
+           "Where weights are dequantized", [{::llvm::cl::values(
+             clEnumValN(FusionDecision::Auto, "auto", "by the cost model"),
+             clEnumValN(FusionDecision::Element, "element",
+                        "in the contraction's body"),
+             clEnumValN(FusionDecision::Tile, "tile",
+                        "in a producer that code generation fuses per tile"))
+           }]>,
+  ];
+}
+
 #endif // QTRANSPOSE_PASSES

@@ -590,15 +590,27 @@ Expr Tracer::traceInsertSlice(Operation *op, Coordinates coordinates,
   if (!position)
     return inserted;
   Expr rest = trace(insert.getDest(), coordinates, scope);
+  // Inserting into what was inserted before writes over a part of its pieces.
+  llvm::SmallVector<int64_t> under{0, breaks.back()};
+  llvm::SmallVector<Expr> underPieces{rest};
+  if (rest->is(ScalarExpr::Kind::Pieces) && rest->coordinates[0] == position) {
+    under.assign(rest->breaks.begin(), rest->breaks.end());
+    underPieces.assign(rest->operands.begin(), rest->operands.end());
+  }
   llvm::SmallVector<int64_t> kept{0};
   llvm::SmallVector<Expr> operands;
-  for (auto [p, piece] :
-       llvm::enumerate(llvm::ArrayRef<Expr>{rest, inserted, rest})) {
-    if (breaks[p + 1] == breaks[p])
-      continue;
+  auto add = [&](int64_t start, int64_t end, Expr piece) {
+    if (start >= end)
+      return;
     operands.push_back(piece);
-    kept.push_back(breaks[p + 1]);
-  }
+    kept.push_back(end);
+  };
+  for (auto [p, piece] : llvm::enumerate(underPieces))
+    add(std::max(under[p], int64_t(0)), std::min(under[p + 1], breaks[1]),
+        piece);
+  add(breaks[1], breaks[2], inserted);
+  for (auto [p, piece] : llvm::enumerate(underPieces))
+    add(std::max(under[p], breaks[2]), under[p + 1], piece);
   return operands.size() == 1 ? operands.front()
                               : pool.pieces(position, kept, operands);
 }

@@ -1,0 +1,123 @@
+//===- ContractionFusion.h - contractions over virtual tensors ---*- C++ -*-===//
+//
+// Rewrites one contraction so that it reads the leaves of its operands'
+// virtual tensors: the canonical form, one `linalg.generic` over factored dims
+// whose operands are views of the leaves. Planning collects everything and
+// touches no IR; applying a plan cannot fail.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef QTRANSPOSE_TRANSFORMS_CONTRACTIONFUSION_H
+#define QTRANSPOSE_TRANSFORMS_CONTRACTIONFUSION_H
+
+#include "qtranspose/Analysis/IndexSpace.h"
+#include "qtranspose/Analysis/VirtualTensor.h"
+#include "qtranspose/Utils/TensorView.h"
+
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/IR/PatternMatch.h"
+
+#include <variant>
+
+namespace mlir::qtranspose {
+
+/// An operand of a contraction with what tracing found behind it.
+struct TracedOperand {
+  OpOperand *operand;
+  /// Over the contraction's iteration dims.
+  Expr expr;
+  /// Times each element is used: the extent of the parallel dims that the
+  /// operand does not have. Nothing if that is not known statically.
+  std::optional<int64_t> reuse;
+  /// Leaves that store a weight: constants of rank >= 2 or quantized arguments
+  /// of rank >= 2.
+  llvm::SmallVector<Expr> storage;
+  /// True if no element is computed: the operand is a leaf, moved.
+  bool isLayoutOnly() const { return expr->is(ScalarExpr::Kind::Leaf); }
+  /// True if the leaf is the operand itself, seen through views.
+  bool isView() const {
+    return isLayoutOnly() && expr->value &&
+           skipViews(expr->value) == skipViews(operand->get());
+  }
+  /// Why the operand has to stay although it holds a weight.
+  std::optional<Refusal> refusal;
+};
+
+/// What becomes of an operand.
+enum class OperandFusion {
+  Keep,    ///< read as it is
+  Element, ///< its expression moves into the contraction's body
+  Tile,    ///< one producer remains, marked `qtranspose.tile_fused`
+};
+
+/// True for a linalg op on tensors that reduces, has one result and combines
+/// with it by an addition of its body.
+bool isContraction(Operation *op);
+
+/// Traces every tensor operand of `op` (not the inits).
+llvm::SmallVector<TracedOperand, 0> traceOperands(linalg::LinalgOp op,
+                                               ExprPool &pool, Tracer &tracer);
+
+class ContractionFusion {
+public:
+  ContractionFusion(linalg::LinalgOp op, ExprPool &pool)
+      : op(op), pool(pool) {}
+
+  /// Plans the rewrite with one decision per operand of `operands`. Nothing is
+  /// changed.
+  std::optional<Refusal> plan(llvm::ArrayRef<TracedOperand> operands,
+                              llvm::ArrayRef<OperandFusion> decisions);
+
+  /// Applies the plan, replaces the contraction, and erases it with those of
+  /// its producers that nothing else uses. Returns the new contractions.
+  llvm::SmallVector<linalg::GenericOp> apply(RewriterBase &rewriter,
+                                             Location loc);
+
+private:
+  /// A leaf as an operand of a generic.
+  struct Input {
+    Expr leaf;
+    TensorView view;
+  };
+  /// A generic that computes an operand for a tile-fused contraction.
+  struct Producer {
+    llvm::SmallVector<unsigned> factors; ///< its dims, in factor order
+    Expr expr;
+    llvm::SmallVector<Input, 0> inputs;
+  };
+  /// The contraction over a part of its iteration space.
+  struct Part {
+    llvm::SmallVector<int64_t> offsets; ///< per iteration dim
+    IndexSpace space;
+    llvm::SmallVector<Expr> bodyOperands; ///< per input of the contraction
+    llvm::SmallVector<Producer, 0> producers;
+    llvm::SmallVector<int> producerOf; ///< per input: index or -1
+    llvm::SmallVector<Input, 0> inputs;
+    TensorView output;
+  };
+  /// A dim that must be cut at some positions before the part can be planned.
+  struct Cut {
+    unsigned dim;
+    llvm::SmallVector<int64_t> positions; ///< inside the dim
+  };
+  using PartResult = std::variant<std::monostate, Cut, Refusal>;
+
+  PartResult planPart(llvm::ArrayRef<TracedOperand> operands,
+                      llvm::ArrayRef<OperandFusion> decisions,
+                      llvm::ArrayRef<int64_t> offsets,
+                      llvm::ArrayRef<int64_t> extents);
+  linalg::GenericOp applyPart(RewriterBase &rewriter, Location loc,
+                              const Part &part, Value &init);
+  Value emitProducer(RewriterBase &rewriter, Location loc, const Part &part,
+                     const Producer &producer);
+  OpFoldResult getFactorSize(OpBuilder &builder, Location loc, const Part &part,
+                             unsigned factor);
+
+  linalg::LinalgOp op;
+  ExprPool &pool;
+  llvm::SmallVector<Part, 0> parts;
+};
+
+} // namespace mlir::qtranspose
+
+#endif // QTRANSPOSE_TRANSFORMS_CONTRACTIONFUSION_H

@@ -1,0 +1,126 @@
+//===- EmitExpr.cpp - expressions as scalar ops ---------------------------===//
+
+#include "qtranspose/Utils/EmitExpr.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace mlir::qtranspose {
+
+/// An affine expression over the dims of the surrounding linalg op.
+static Value emitIndex(OpBuilder &builder, Location loc, AffineExpr expr) {
+  if (auto constant = dyn_cast<AffineConstantExpr>(expr))
+    return arith::ConstantIndexOp::create(builder, loc, constant.getValue());
+  if (auto dim = dyn_cast<AffineDimExpr>(expr))
+    return linalg::IndexOp::create(builder, loc, dim.getPosition());
+  auto binary = cast<AffineBinaryOpExpr>(expr);
+  Value lhs = emitIndex(builder, loc, binary.getLHS());
+  Value rhs = emitIndex(builder, loc, binary.getRHS());
+  // Linear forms have no negative coefficients where they index, so the
+  // unsigned divisions are the floor divisions.
+  switch (expr.getKind()) {
+  case AffineExprKind::Add:
+    return arith::AddIOp::create(builder, loc, lhs, rhs);
+  case AffineExprKind::Mul:
+    return arith::MulIOp::create(builder, loc, lhs, rhs);
+  case AffineExprKind::FloorDiv:
+    return arith::DivUIOp::create(builder, loc, lhs, rhs);
+  case AffineExprKind::Mod:
+    return arith::RemUIOp::create(builder, loc, lhs, rhs);
+  default:
+    llvm_unreachable("coordinates are linear or divisions of linear forms");
+  }
+}
+
+Value localize(OpBuilder &builder, Value tensor) {
+  Operation *definition = tensor.getDefiningOp();
+  if (!definition || !definition->hasTrait<OpTrait::ConstantLike>())
+    return tensor;
+  Operation *here = builder.getInsertionBlock()->getParentOp();
+  if (definition->getParentOp()->isAncestor(here))
+    return tensor;
+  return builder.clone(*definition)->getResult(0);
+}
+
+Value emitExpr(OpBuilder &builder, Location loc, Expr root,
+               llvm::DenseMap<Expr, Value> &known) {
+  walkExpr(root, [&](Expr expr) {
+    if (known.contains(expr))
+      return;
+    auto operands =
+        llvm::map_to_vector(expr->operands, [&](Expr operand) {
+          return known.lookup(operand);
+        });
+    Value value;
+    switch (expr->kind) {
+    case ScalarExpr::Kind::Constant:
+      value = arith::ConstantOp::create(builder, loc,
+                                        cast<TypedAttr>(expr->attribute));
+      break;
+    case ScalarExpr::Kind::Scalar:
+      value = expr->value;
+      break;
+    case ScalarExpr::Kind::Index:
+      value = emitIndex(builder, loc, expr->coordinates[0]);
+      break;
+    case ScalarExpr::Kind::Leaf: {
+      // A leaf that is not an operand is read where it is.
+      llvm::SmallVector<Value> indices;
+      for (AffineExpr coordinate : expr->coordinates)
+        indices.push_back(emitIndex(builder, loc, coordinate));
+      value = tensor::ExtractOp::create(builder, loc, expr->value, indices);
+      break;
+    }
+    case ScalarExpr::Kind::Gather:
+      value = tensor::ExtractOp::create(builder, loc, expr->value, operands);
+      break;
+    case ScalarExpr::Kind::Apply: {
+      OperationState state(loc, *expr->name, operands, {expr->type},
+                           cast<DictionaryAttr>(expr->attribute).getValue());
+      value = builder.create(state)->getResult(0);
+      break;
+    }
+    case ScalarExpr::Kind::Pieces: {
+      Value position = emitIndex(builder, loc, expr->coordinates[0]);
+      value = operands.back();
+      for (unsigned p = operands.size() - 1; p-- > 0;) {
+        Value end =
+            arith::ConstantIndexOp::create(builder, loc, expr->breaks[p + 1]);
+        Value inside = arith::CmpIOp::create(
+            builder, loc, arith::CmpIPredicate::ult, position, end);
+        value = arith::SelectOp::create(builder, loc, inside, operands[p],
+                                        value);
+      }
+      break;
+    }
+    }
+    known[expr] = value;
+  });
+  return known.lookup(root);
+}
+
+void eraseIfDead(RewriterBase &rewriter, llvm::ArrayRef<Value> roots) {
+  llvm::SmallVector<Value> worklist(roots);
+  while (!worklist.empty()) {
+    Operation *op = worklist.pop_back_val().getDefiningOp();
+    if (!op || !isOpTriviallyDead(op))
+      continue;
+    llvm::SetVector<Value> read(op->operand_begin(), op->operand_end());
+    op->walk([&](Operation *inner) {
+      for (Value operand : inner->getOperands())
+        if (operand.getDefiningOp() && !op->isAncestor(operand.getDefiningOp()))
+          read.insert(operand);
+    });
+    // The same value can be queued twice; an erased op must not be.
+    llvm::erase_if(worklist,
+                   [&](Value value) { return value.getDefiningOp() == op; });
+    rewriter.eraseOp(op);
+    llvm::append_range(worklist, read);
+  }
+}
+
+} // namespace mlir::qtranspose
