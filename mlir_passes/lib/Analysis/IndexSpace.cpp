@@ -19,10 +19,11 @@ std::optional<unsigned> LinearForm::asSingleFactor() const {
   return constant == 0 ? single : std::nullopt;
 }
 
-IndexSpace::IndexSpace(MLIRContext *context, llvm::ArrayRef<int64_t> extents)
-    : context(context), numDims(extents.size()) {
+IndexSpace::IndexSpace(MLIRContext *context, llvm::ArrayRef<int64_t> extents,
+                       std::optional<unsigned> keptDim)
+    : context(context) {
   for (auto [dim, extent] : llvm::enumerate(extents))
-    if (extent != 1)
+    if (extent != 1 || dim == keptDim)
       factors.push_back({static_cast<unsigned>(dim), extent, 1});
 }
 
@@ -83,11 +84,13 @@ IndexSpace::divide(const LinearForm &form, int64_t divisor, bool remainder,
       continue;
     int64_t inner = divisor / coefficient;
     int64_t extent = factors[factor].extent;
-    if (!ShapedType::isDynamic(extent) && extent > inner && inner > 1 &&
-        extent % inner == 0) {
-      split = Split{static_cast<unsigned>(factor), inner};
-      return std::nullopt;
-    }
+    if (ShapedType::isDynamic(extent) || extent <= inner || inner == 1)
+      continue;
+    bool divides = extent % inner == 0;
+    if (divides || !split)
+      split = Split{static_cast<unsigned>(factor), inner, divides};
+    if (divides)
+      break;
   }
   return std::nullopt;
 }
@@ -168,7 +171,7 @@ bool IndexSpace::splitAt(unsigned dim, int64_t stride) {
   return false;
 }
 
-bool IndexSpace::makeLinear(AffineExpr expr) {
+bool IndexSpace::makeLinear(AffineExpr expr, std::optional<Ragged> *ragged) {
   for (;;) {
     std::optional<Split> split;
     if (evaluate(expr, split))
@@ -176,6 +179,15 @@ bool IndexSpace::makeLinear(AffineExpr expr) {
     if (!split)
       return false;
     const Factor &factor = factors[split->factor];
+    if (!split->divides) {
+      // Only a dim that is still whole can be cut or extended.
+      bool whole = llvm::count_if(factors, [&](const Factor &other) {
+                     return other.dim == factor.dim;
+                   }) == 1;
+      if (ragged && whole)
+        *ragged = Ragged{factor.dim, split->inner};
+      return false;
+    }
     if (!splitAt(factor.dim, factor.stride * split->inner))
       return false;
   }

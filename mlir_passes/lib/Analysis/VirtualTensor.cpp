@@ -341,6 +341,19 @@ uncollapse(ShapedType source,
   return sourceCoordinates;
 }
 
+/// `outer * size + inner`; where that puts a divided coordinate together
+/// again, the coordinate itself, so that its grouping leaves no trace.
+static AffineExpr recombine(AffineExpr outer, int64_t size, AffineExpr inner) {
+  if (inner.getKind() == AffineExprKind::Mod) {
+    auto remainder = cast<AffineBinaryOpExpr>(inner);
+    AffineExpr whole = remainder.getLHS();
+    if (remainder.getRHS() == getAffineConstantExpr(size, inner.getContext()) &&
+        whole.floorDiv(size) == outer)
+      return whole;
+  }
+  return outer * size + inner;
+}
+
 /// Coordinates of the source of an `expand_shape`, from those of its result.
 static llvm::SmallVector<AffineExpr>
 unexpand(ShapedType result, llvm::ArrayRef<ReassociationIndices> reassociation,
@@ -358,7 +371,7 @@ unexpand(ShapedType result, llvm::ArrayRef<ReassociationIndices> reassociation,
       else if (!coordinates[dim] || ShapedType::isDynamic(size))
         linear = AffineExpr();
       else
-        linear = linear * size + coordinates[dim];
+        linear = recombine(linear, size, coordinates[dim]);
     }
     sourceCoordinates.push_back(linear);
   }

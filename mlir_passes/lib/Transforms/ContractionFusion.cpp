@@ -125,6 +125,23 @@ llvm::SmallVector<TracedOperand, 0> traceOperands(linalg::LinalgOp op,
 // Planning
 //===----------------------------------------------------------------------===//
 
+/// The size of each of equal pieces; 0 if they differ.
+static int64_t getUniformSize(Expr pieces) {
+  int64_t size = pieces->breaks[1];
+  for (unsigned p = 0; p + 1 < pieces->breaks.size(); ++p)
+    if (pieces->breaks[p + 1] - pieces->breaks[p] != size)
+      return 0;
+  return size;
+}
+
+/// Elements of the tensor that a leaf reads; dynamic extents count as one.
+static int64_t numStoredElements(Expr leaf) {
+  int64_t count = 1;
+  for (int64_t extent : leaf->getTensorType().getShape())
+    count *= ShapedType::isDynamic(extent) ? 1 : extent;
+  return count;
+}
+
 namespace {
 /// Rewrites expressions over iteration dims into expressions over factors,
 /// choosing or unifying pieces on the way.
@@ -133,6 +150,13 @@ public:
   Resolver(ExprPool &pool, const IndexSpace &space,
            llvm::ArrayRef<AffineExpr> shifted)
       : pool(pool), space(space), shifted(shifted) {}
+
+  /// Elements of the largest tensor that the expressions read.
+  int64_t largestLeaf = 0;
+  /// True if a sum has terms past its end.
+  bool extended = false;
+  /// True for leaves that get zeros for those terms.
+  std::function<bool(Expr)> isPadded;
 
   std::optional<std::pair<unsigned, llvm::SmallVector<int64_t>>> cut;
   std::optional<Refusal> refusal;
@@ -170,25 +194,44 @@ private:
     Expr rebuilt = pool.withOperands(expr, operands);
     if (expr->coordinates.empty())
       return rebuilt;
-    bool allLinear = llvm::all_of(
-        expr->coordinates,
-        [&](AffineExpr coordinate) { return linear(coordinate).has_value(); });
+    bool allLinear = true;
+    for (auto [dim, coordinate] : llvm::enumerate(expr->coordinates)) {
+      std::optional<LinearForm> form = linear(coordinate);
+      allLinear &= form && (expr->is(ScalarExpr::Kind::Index) ||
+                            isInside(*form, expr, dim));
+    }
     if (allLinear)
       return pool.mapCoordinates(rebuilt, [&](AffineExpr coordinate) {
         return space.toAffine(*linear(coordinate));
       });
     if (llvm::is_contained(expr->coordinates, AffineExpr()))
       return refuse("a coordinate divides by a dynamic extent");
-    // A parameter whose groups do not divide the dim (a ragged last group) is
-    // read by computed indices.
+    // A parameter whose groups do not nest with those of the weight is read by
+    // computed indices; the weight itself never is.
     if (expr->is(ScalarExpr::Kind::Leaf) && expr->value &&
-        !hasQuantizedStorage(expr->type)) {
+        numStoredElements(expr) < largestLeaf) {
       llvm::SmallVector<Expr> indices;
-      for (AffineExpr coordinate : expr->coordinates)
-        indices.push_back(pool.index(overFactors(coordinate)));
+      for (auto [dim, coordinate] : llvm::enumerate(expr->coordinates)) {
+        Expr index = pool.index(overFactors(coordinate));
+        // In an extended sum the index can run past the end, where the term is
+        // zero whatever is read.
+        int64_t size = expr->getTensorType().getDimSize(dim);
+        if (extended && !ShapedType::isDynamic(size))
+          index = pool.apply("arith.minui", index->type,
+                             {index, pool.integer(index->type, size - 1)});
+        indices.push_back(index);
+      }
       return pool.gather(expr->value, indices);
     }
     return refuse("no split of the iteration dims makes a coordinate linear");
+  }
+
+  /// False if `form` runs past the end of a dim, as it may in an extended sum.
+  bool isInside(const LinearForm &form, Expr leaf, unsigned dim) {
+    int64_t size = leaf->getTensorType().getDimSize(dim);
+    auto [low, high] = space.getRange(form);
+    return !extended || ShapedType::isDynamic(size) || !high || *high < size ||
+           isPadded(leaf);
   }
 
   /// `coordinate` with every dim written over its factors.
@@ -210,11 +253,7 @@ private:
       if (low >= expr->breaks[p] && high && *high < expr->breaks[p + 1])
         return resolve(expr->operands[p]);
 
-    int64_t size = expr->breaks[1] - expr->breaks[0];
-    bool uniform = true;
-    for (unsigned p = 0; p < count; ++p)
-      uniform &= expr->breaks[p + 1] - expr->breaks[p] == size;
-    if (uniform) {
+    if (int64_t size = getUniformSize(expr)) {
       std::optional<LinearForm> selector = linear(position.floorDiv(size));
       llvm::SmallVector<Expr> pieces;
       for (Expr operand : expr->operands)
@@ -272,6 +311,29 @@ private:
 };
 } // namespace
 
+/// The coefficients of `expr`, which is linear over `numFactors` factors.
+static LinearForm linearFormOver(AffineExpr expr, unsigned numFactors) {
+  LinearForm form;
+  form.coefficients.resize(numFactors);
+  std::function<void(AffineExpr, int64_t)> add = [&](AffineExpr part,
+                                                     int64_t scale) {
+    if (auto constant = dyn_cast<AffineConstantExpr>(part)) {
+      form.constant += scale * constant.getValue();
+    } else if (auto dim = dyn_cast<AffineDimExpr>(part)) {
+      form.coefficients[dim.getPosition()] += scale;
+    } else if (auto sum = cast<AffineBinaryOpExpr>(part);
+               part.getKind() == AffineExprKind::Add) {
+      add(sum.getLHS(), scale);
+      add(sum.getRHS(), scale);
+    } else {
+      add(sum.getLHS(),
+          scale * cast<AffineConstantExpr>(sum.getRHS()).getValue());
+    }
+  };
+  add(simplifyAffineExpr(expr, numFactors, 0), 1);
+  return form;
+}
+
 /// The distinct leaves of `expr` that become operands, in order of appearance.
 static void collectLeaves(Expr expr, llvm::SetVector<Expr> &leaves) {
   walkExpr(expr, [&](Expr node) {
@@ -280,11 +342,89 @@ static void collectLeaves(Expr expr, llvm::SetVector<Expr> &leaves) {
   });
 }
 
+/// The multiplication of a body `accumulator + a * b` whose factors are its two
+/// inputs up to conversions, so that a zero input makes a zero term.
+static bool multipliesInputs(linalg::LinalgOp op) {
+  Block *body = op.getBlock();
+  if (body->getNumArguments() != 3)
+    return false;
+  auto behindCasts = [](Value value) {
+    while (Operation *definition = value.getDefiningOp()) {
+      if (!isa<CastOpInterface>(definition))
+        break;
+      value = definition->getOperand(0);
+    }
+    return value;
+  };
+  Operation *sum = body->getTerminator()->getOperand(0).getDefiningOp();
+  for (Value term : sum->getOperands()) {
+    Operation *product = term.getDefiningOp();
+    if (!product || !isa<arith::MulFOp, arith::MulIOp>(product))
+      continue;
+    Value lhs = behindCasts(product->getOperand(0));
+    Value rhs = behindCasts(product->getOperand(1));
+    return (lhs == body->getArgument(0) && rhs == body->getArgument(1)) ||
+           (lhs == body->getArgument(1) && rhs == body->getArgument(0));
+  }
+  return false;
+}
+
+/// `expr` where the sum really has a term, and zero past its end.
+Expr ContractionFusion::maskExtension(Expr expr, const IndexSpace &space,
+                                      llvm::ArrayRef<int64_t> extents,
+                                      llvm::ArrayRef<int64_t> padding) {
+  Type boolean = IntegerType::get(op->getContext(), 1);
+  for (auto [dim, zeros] : llvm::enumerate(padding)) {
+    if (zeros == 0)
+      continue;
+    Expr index = pool.index(space.toAffine(
+        *space.getLinearForm(getAffineDimExpr(dim, op->getContext()))));
+    auto predicate = DictionaryAttr::get(
+        op->getContext(),
+        NamedAttribute(
+            StringAttr::get(op->getContext(), "predicate"),
+            arith::CmpIPredicateAttr::get(op->getContext(),
+                                          arith::CmpIPredicate::ult)));
+    Expr inside = pool.apply(
+        OperationName("arith.cmpi", op->getContext()), predicate, boolean,
+        {index, pool.integer(index->type, extents[dim] - zeros)});
+    Expr zero = pool.constant(
+        cast<TypedAttr>(Builder(op->getContext()).getZeroAttr(expr->type)));
+    expr = pool.apply("arith.select", expr->type, {inside, expr, zero});
+  }
+  return expr;
+}
+
+bool ContractionFusion::canExtend(unsigned dim,
+                                  llvm::ArrayRef<TracedOperand> operands,
+                                  llvm::ArrayRef<OperandFusion> decisions) {
+  if (op.getIteratorTypesArray()[dim] != utils::IteratorType::reduction ||
+      !multipliesInputs(op))
+    return false;
+  // Operands that stay must read the dim as it is, to be extended with zeros.
+  for (auto [operand, decision] : llvm::zip(operands, decisions)) {
+    if (decision != OperandFusion::Keep)
+      continue;
+    for (AffineExpr result :
+         op.getMatchingIndexingMap(operand.operand).getResults())
+      if (result.isFunctionOfDim(dim) && !isa<AffineDimExpr>(result))
+        return false;
+  }
+  return true;
+}
+
+static llvm::SmallVector<unsigned> reductionDims(linalg::LinalgOp op) {
+  llvm::SmallVector<unsigned> dims;
+  op.getReductionDims(dims);
+  return dims;
+}
+
 ContractionFusion::PartResult
 ContractionFusion::planPart(llvm::ArrayRef<TracedOperand> operands,
                             llvm::ArrayRef<OperandFusion> decisions,
                             llvm::ArrayRef<int64_t> offsets,
-                            llvm::ArrayRef<int64_t> extents) {
+                            llvm::ArrayRef<int64_t> extents,
+                            llvm::ArrayRef<int64_t> padding) {
   MLIRContext *context = op->getContext();
   llvm::SmallVector<AffineExpr> shifted;
   for (auto [dim, offset] : llvm::enumerate(offsets))
@@ -310,75 +450,113 @@ ContractionFusion::planPart(llvm::ArrayRef<TracedOperand> operands,
       raw.push_back(traced->expr);
   }
 
+  // A contraction stays one: if every sum has one term, one sum is kept.
+  std::optional<unsigned> keptDim;
+  bool sums = false;
+  for (unsigned dim : reductionDims(op)) {
+    sums |= extents[dim] != 1;
+    keptDim = dim;
+  }
+  if (sums)
+    keptDim = std::nullopt;
   Part part{llvm::SmallVector<int64_t>(offsets),
-            IndexSpace(context, extents),
+            IndexSpace(context, extents, keptDim),
             {},
             {},
             {},
             {},
             {}};
-  // Splits are made for all coordinates before any of them is read off. What
-  // cannot be linear is noticed when it is read.
+  // Splits are made for all coordinates before any of them is read off, for the
+  // largest tensors first: where two groupings do not nest, it is the smaller
+  // tensor that is read by computed indices.
+  llvm::SmallVector<std::pair<int64_t, AffineExpr>> coordinates;
   for (Expr expr : raw)
     walkExpr(expr, [&](Expr node) {
+      int64_t size = 0;
+      if (node->is(ScalarExpr::Kind::Leaf))
+        size = numStoredElements(node);
+      if (node->is(ScalarExpr::Kind::Pieces)) {
+        walkExpr(node, [&](Expr inner) {
+          if (inner->is(ScalarExpr::Kind::Leaf))
+            size = std::max(size, numStoredElements(inner));
+        });
+        if (int64_t piece = getUniformSize(node))
+          coordinates.push_back({size, node->coordinates[0].floorDiv(piece)});
+      }
       for (AffineExpr coordinate : node->coordinates)
         if (coordinate)
-          part.space.makeLinear(coordinate.replaceDims(shifted));
-      if (node->is(ScalarExpr::Kind::Pieces))
-        part.space.makeLinear(
-            node->coordinates[0]
-                .floorDiv(std::max<int64_t>(node->breaks[1], 1))
-                .replaceDims(shifted));
+          coordinates.push_back({size, coordinate});
     });
+  llvm::stable_sort(coordinates, [](const auto &a, const auto &b) {
+    return a.first > b.first;
+  });
+  for (auto &[size, coordinate] : coordinates) {
+    // Only the weight itself is worth changing the iteration space for.
+    std::optional<IndexSpace::Ragged> ragged;
+    part.space.makeLinear(coordinate.replaceDims(shifted), &ragged);
+    if (!ragged || size < coordinates.front().first)
+      continue;
+    int64_t extent = extents[ragged->dim];
+    int64_t whole = extent - extent % ragged->group;
+    if (padding[ragged->dim] == 0 && offsets[ragged->dim] == 0 &&
+        canExtend(ragged->dim, operands, decisions))
+      return Extension{ragged->dim, whole + ragged->group};
+    return Cut{ragged->dim, {whole}};
+  }
 
   Resolver resolver(pool, part.space, shifted);
+  resolver.extended = llvm::any_of(padding, [](int64_t p) { return p != 0; });
+  llvm::DenseSet<Expr> padded;
+  for (auto [expr, decision] : llvm::zip(raw, fusion))
+    if (resolver.extended && decision == OperandFusion::Keep)
+      padded.insert(expr);
+  resolver.isPadded = [&](Expr leaf) { return padded.contains(leaf); };
+  llvm::DenseMap<Expr, llvm::SmallVector<int64_t>> paddingOf;
   for (Expr expr : raw) {
+    resolver.largestLeaf = 0;
+    walkExpr(expr, [&](Expr node) {
+      if (node->is(ScalarExpr::Kind::Leaf))
+        resolver.largestLeaf =
+            std::max(resolver.largestLeaf, numStoredElements(node));
+    });
     Expr resolved = resolver.resolve(expr);
     if (resolver.cut)
       return Cut{resolver.cut->first, resolver.cut->second};
     if (!resolved)
       return *resolver.refusal;
+    if (padded.contains(expr) && expr->is(ScalarExpr::Kind::Leaf)) {
+      for (AffineExpr coordinate : expr->coordinates) {
+        auto dim = dyn_cast<AffineDimExpr>(coordinate);
+        paddingOf[resolved].push_back(dim ? padding[dim.getPosition()] : 0);
+      }
+    } else if (resolver.extended) {
+      resolved = maskExtension(resolved, part.space, extents, padding);
+    }
     part.bodyOperands.push_back(resolved);
   }
 
+  unsigned numFactors = part.space.getFactors().size();
   auto planInputs = [&](const llvm::SetVector<Expr> &leaves,
                         llvm::SmallVector<Input, 0> &inputs,
                         bool allowDirect) -> bool {
     for (Expr leaf : leaves) {
       llvm::SmallVector<LinearForm> forms;
       for (AffineExpr coordinate : leaf->coordinates) {
-        // Over factors now: read the coefficients off.
-        LinearForm form;
-        form.coefficients.resize(part.space.getFactors().size());
-        coordinate.walk([&](AffineExpr) {});
-        AffineExpr rest = simplifyAffineExpr(
-            coordinate, part.space.getFactors().size(), 0);
-        std::function<void(AffineExpr, int64_t)> add = [&](AffineExpr expr,
-                                                           int64_t scale) {
-          if (auto constant = dyn_cast<AffineConstantExpr>(expr)) {
-            form.constant += scale * constant.getValue();
-          } else if (auto dim = dyn_cast<AffineDimExpr>(expr)) {
-            form.coefficients[dim.getPosition()] += scale;
-          } else {
-            auto binary = cast<AffineBinaryOpExpr>(expr);
-            if (expr.getKind() == AffineExprKind::Add) {
-              add(binary.getLHS(), scale);
-              add(binary.getRHS(), scale);
-            } else {
-              add(binary.getLHS(),
-                  scale *
-                      cast<AffineConstantExpr>(binary.getRHS()).getValue());
-            }
-          }
-        };
-        add(rest, 1);
+        LinearForm form = linearFormOver(coordinate, numFactors);
         forms.push_back(std::move(form));
       }
-      std::optional<TensorView> view = planView(
-          leaf->getTensorType(), forms, part.space, context, allowDirect);
+      llvm::SmallVector<int64_t> shape(leaf->getTensorType().getShape());
+      llvm::SmallVector<int64_t> appended = paddingOf.lookup(leaf);
+      for (auto [size, zeros] : llvm::zip(shape, appended))
+        size += zeros;
+      std::optional<TensorView> view =
+          planView(leaf->getTensorType().clone(shape), forms, part.space,
+                   context, allowDirect);
       if (!view)
         return false;
-      inputs.push_back({leaf, *view});
+      if (llvm::all_of(appended, [](int64_t zeros) { return zeros == 0; }))
+        appended.clear();
+      inputs.push_back({leaf, *view, appended});
     }
     return true;
   };
@@ -451,7 +629,15 @@ ContractionFusion::plan(llvm::ArrayRef<TracedOperand> operands,
   parts.clear();
   while (!worklist.empty()) {
     Box box = worklist.pop_back_val();
-    PartResult result = planPart(operands, decisions, box.offsets, box.extents);
+    llvm::SmallVector<int64_t> padding(extents.size(), 0);
+    PartResult result =
+        planPart(operands, decisions, box.offsets, box.extents, padding);
+    while (auto *extension = std::get_if<Extension>(&result)) {
+      padding[extension->dim] =
+          extension->extent - box.extents[extension->dim];
+      box.extents[extension->dim] = extension->extent;
+      result = planPart(operands, decisions, box.offsets, box.extents, padding);
+    }
     if (auto *refusal = std::get_if<Refusal>(&result))
       return *refusal;
     auto *cut = std::get_if<Cut>(&result);
@@ -509,6 +695,21 @@ buildInputs(OpBuilder &builder, Location loc, auto inputs) {
             : arith::ConstantOp::create(builder, loc,
                                         cast<TypedAttr>(input.leaf->attribute))
                   .getResult();
+    if (!input.padding.empty()) {
+      auto type = cast<RankedTensorType>(source.getType());
+      llvm::SmallVector<OpFoldResult> low(type.getRank(),
+                                          builder.getIndexAttr(0));
+      llvm::SmallVector<OpFoldResult> high;
+      llvm::SmallVector<int64_t> shape(type.getShape());
+      for (auto [size, zeros] : llvm::zip(shape, input.padding)) {
+        high.push_back(builder.getIndexAttr(zeros));
+        size += ShapedType::isDynamic(size) ? 0 : zeros;
+      }
+      Value zero = arith::ConstantOp::create(
+          builder, loc, builder.getZeroAttr(type.getElementType()));
+      source = tensor::PadOp::create(builder, loc, type.clone(shape), source,
+                                     low, high, zero);
+    }
     values.push_back(buildView(builder, loc, source, input.view));
   }
   return values;

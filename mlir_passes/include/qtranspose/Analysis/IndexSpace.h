@@ -39,13 +39,20 @@ public:
   };
 
   /// Dims of the given extents (ShapedType::kDynamic if unknown), not split.
-  /// Dims of extent 1 have no factor.
-  IndexSpace(MLIRContext *context, llvm::ArrayRef<int64_t> extents);
+  /// Dims of extent 1 have no factor, except `keptDim`.
+  IndexSpace(MLIRContext *context, llvm::ArrayRef<int64_t> extents,
+             std::optional<unsigned> keptDim = std::nullopt);
+
+  /// A dim whose extent is not a multiple of a group on it.
+  struct Ragged {
+    unsigned dim;
+    int64_t group;
+  };
 
   /// Splits dims until `expr`, an expression over the iteration dims, is a
-  /// linear form; false if no split can do that (a group size that does not
-  /// divide the extent, say).
-  bool makeLinear(AffineExpr expr);
+  /// linear form; false if no split can do that. `ragged` is set if that is
+  /// because a group does not divide a dim that is still whole.
+  bool makeLinear(AffineExpr expr, std::optional<Ragged> *ragged = nullptr);
 
   /// The linear form of `expr`; only after makeLinear() succeeded for it and
   /// every other expression. Nothing if it is not linear in these factors.
@@ -67,6 +74,7 @@ private:
   struct Split {
     unsigned factor;
     int64_t inner; ///< extent of the inner part
+    bool divides;  ///< false: of every inner part but the last
   };
   /// Evaluates `expr`; on a division that needs a split, `split` says which.
   std::optional<LinearForm> evaluate(AffineExpr expr,
@@ -77,7 +85,6 @@ private:
 
   MLIRContext *context;
   llvm::SmallVector<Factor> factors;
-  unsigned numDims;
 };
 
 } // namespace mlir::qtranspose

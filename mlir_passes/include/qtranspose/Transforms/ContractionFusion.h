@@ -78,6 +78,8 @@ private:
   struct Input {
     Expr leaf;
     TensorView view;
+    /// Zeros appended to each dim before it is seen; empty: none.
+    llvm::SmallVector<int64_t> padding;
   };
   /// A generic that computes an operand for a tile-fused contraction.
   struct Producer {
@@ -100,12 +102,23 @@ private:
     unsigned dim;
     llvm::SmallVector<int64_t> positions; ///< inside the dim
   };
-  using PartResult = std::variant<std::monostate, Cut, Refusal>;
+  /// A sum that must be extended to whole groups, with terms that are zero.
+  struct Extension {
+    unsigned dim;
+    int64_t extent;
+  };
+  using PartResult = std::variant<std::monostate, Cut, Extension, Refusal>;
 
   PartResult planPart(llvm::ArrayRef<TracedOperand> operands,
                       llvm::ArrayRef<OperandFusion> decisions,
                       llvm::ArrayRef<int64_t> offsets,
-                      llvm::ArrayRef<int64_t> extents);
+                      llvm::ArrayRef<int64_t> extents,
+                      llvm::ArrayRef<int64_t> padding);
+  bool canExtend(unsigned dim, llvm::ArrayRef<TracedOperand> operands,
+                 llvm::ArrayRef<OperandFusion> decisions);
+  Expr maskExtension(Expr expr, const IndexSpace &space,
+                     llvm::ArrayRef<int64_t> extents,
+                     llvm::ArrayRef<int64_t> padding);
   linalg::GenericOp applyPart(RewriterBase &rewriter, Location loc,
                               const Part &part, Value &init);
   Value emitProducer(RewriterBase &rewriter, Location loc, const Part &part,
