@@ -4,9 +4,9 @@
 
 #include "mlir/Tools/Plugins/PassPlugin.h"
 
-extern "C" LLVM_ATTRIBUTE_WEAK __attribute__((visibility("default")))
-::mlir::PassPluginLibraryInfo
-mlirGetPassPluginInfo() {
+extern "C" LLVM_ATTRIBUTE_WEAK
+    __attribute__((visibility("default"))) ::mlir::PassPluginLibraryInfo
+    mlirGetPassPluginInfo() {
   return {MLIR_PLUGIN_API_VERSION, "qtranspose", "0.1.0",
           [] { mlir::qtranspose::registerAll(); }};
 }

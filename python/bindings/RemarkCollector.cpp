@@ -41,11 +41,9 @@ const char *kindName(llvm::remarks::Type type) {
   }
 }
 
-class CollectingStreamer final
-    : public remark::detail::MLIRRemarkStreamerBase {
+class CollectingStreamer final : public remark::detail::MLIRRemarkStreamerBase {
 public:
-  void
-  streamOptimizationRemark(const remark::detail::Remark &remark) override {
+  void streamOptimizationRemark(const remark::detail::Remark &remark) override {
     // The engine gives the subcategory only as part of `category:subcategory`.
     llvm::StringRef category = remark.getCategoryName();
     llvm::StringRef pass = remark.getCombinedCategoryName();

@@ -1,4 +1,5 @@
-//===- Passes.h - all qtranspose passes and pipelines ------------*- C++ -*-===//
+//===- Passes.h - all qtranspose passes and pipelines ------------*- C++
+//-*-===//
 
 #ifndef QTRANSPOSE_PASSES_H
 #define QTRANSPOSE_PASSES_H

@@ -119,8 +119,7 @@ IndexSpace::evaluate(AffineExpr expr, std::optional<Split> &split) const {
   if (!rhs)
     return std::nullopt;
   auto isConstant = [](const LinearForm &operand) {
-    return llvm::all_of(operand.coefficients,
-                        [](int64_t c) { return c == 0; });
+    return llvm::all_of(operand.coefficients, [](int64_t c) { return c == 0; });
   };
   switch (expr.getKind()) {
   case AffineExprKind::Add:

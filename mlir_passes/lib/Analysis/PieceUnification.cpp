@@ -42,8 +42,8 @@ BitField asBitField(Expr expr) {
     return {mask->first, 0, width, false};
   }
   bool isSigned = expr->isApply("arith.shrsi");
-  auto shift = matchConstantOperand(expr, isSigned ? "arith.shrsi"
-                                                   : "arith.shrui");
+  auto shift =
+      matchConstantOperand(expr, isSigned ? "arith.shrsi" : "arith.shrui");
   if (!shift || shift->second.uge(bits))
     return whole;
   unsigned amount = shift->second.getZExtValue();
@@ -53,10 +53,9 @@ BitField asBitField(Expr expr) {
       return {left->first, amount - dropped, bits - amount, isSigned};
     }
   if (auto mask = matchConstantOperand(shift->first, "arith.andi", true))
-    if (mask->second.isShiftedMask() &&
-        mask->second.countr_zero() == amount && !isSigned)
-      return {mask->first, amount,
-              mask->second.popcount(), false};
+    if (mask->second.isShiftedMask() && mask->second.countr_zero() == amount &&
+        !isSigned)
+      return {mask->first, amount, mask->second.popcount(), false};
   return {shift->first, amount, bits - amount, isSigned};
 }
 
@@ -111,9 +110,9 @@ private:
     // the other end.
     llvm::SmallVector<Expr> shifts;
     for (const BitField &field : fields)
-      shifts.push_back(pool.integer(
-          type, first.isSigned ? bits - field.width - field.offset
-                               : field.offset));
+      shifts.push_back(
+          pool.integer(type, first.isSigned ? bits - field.width - field.offset
+                                            : field.offset));
     Expr table = unify(shifts);
     if (first.isSigned)
       return pool.apply("arith.shrsi", type,
@@ -132,8 +131,8 @@ private:
     Type type = pieces.front()->type;
     if (!type.isIntOrIndexOrFloat())
       return nullptr;
-    auto shape = RankedTensorType::get({static_cast<int64_t>(values.size())},
-                                       type);
+    auto shape =
+        RankedTensorType::get({static_cast<int64_t>(values.size())}, type);
     return pool.table(DenseElementsAttr::get(shape, values), {selector});
   }
 
@@ -145,9 +144,8 @@ private:
       return AffineExpr();
     std::optional<int64_t> step;
     for (unsigned p = 1; p < coordinates.size(); ++p) {
-      auto difference =
-          dyn_cast<AffineConstantExpr>(simplifyAffineExpr(
-              coordinates[p] - coordinates[p - 1], maxDim(coordinates), 0));
+      auto difference = dyn_cast<AffineConstantExpr>(simplifyAffineExpr(
+          coordinates[p] - coordinates[p - 1], maxDim(coordinates), 0));
       if (!difference || (step && *step != difference.getValue()))
         return AffineExpr();
       step = difference.getValue();
@@ -179,7 +177,7 @@ private:
           return nullptr;
         across.push_back(piece->coordinates[dim]);
       }
-      coordinates.push_back(sameTensor ? unifyCoordinates(across)
+      coordinates.push_back(sameTensor                ? unifyCoordinates(across)
                             : llvm::all_equal(across) ? across.front()
                                                       : AffineExpr());
       if (!coordinates.back())
@@ -204,8 +202,8 @@ private:
           piece->getTensorType() != pieces.front()->getTensorType())
         return nullptr;
       llvm::append_range(
-          values, cast<DenseElementsAttr>(piece->attribute)
-                      .getValues<Attribute>());
+          values,
+          cast<DenseElementsAttr>(piece->attribute).getValues<Attribute>());
     }
     ShapedType type = pieces.front()->getTensorType();
     llvm::SmallVector<int64_t> shape{static_cast<int64_t>(pieces.size())};

@@ -81,16 +81,15 @@ Expr ExprPool::scalar(Value value) {
 }
 
 Expr ExprPool::index(AffineExpr coordinate) {
-  ScalarExpr node =
-      makeNode(ScalarExpr::Kind::Index, IndexType::get(context));
+  ScalarExpr node = makeNode(ScalarExpr::Kind::Index, IndexType::get(context));
   node.coordinates.push_back(coordinate);
   return unique(std::move(node));
 }
 
 Expr ExprPool::leaf(Value tensor, llvm::ArrayRef<AffineExpr> coordinates,
                     std::optional<Reason> stopReason) {
-  ScalarExpr node = makeNode(ScalarExpr::Kind::Leaf,
-                             getElementTypeOrSelf(tensor.getType()));
+  ScalarExpr node =
+      makeNode(ScalarExpr::Kind::Leaf, getElementTypeOrSelf(tensor.getType()));
   node.value = tensor;
   node.coordinates.assign(coordinates.begin(), coordinates.end());
   node.stopReason = stopReason;
@@ -99,8 +98,7 @@ Expr ExprPool::leaf(Value tensor, llvm::ArrayRef<AffineExpr> coordinates,
 
 Expr ExprPool::table(DenseElementsAttr constant,
                      llvm::ArrayRef<AffineExpr> coordinates) {
-  ScalarExpr node =
-      makeNode(ScalarExpr::Kind::Leaf, constant.getElementType());
+  ScalarExpr node = makeNode(ScalarExpr::Kind::Leaf, constant.getElementType());
   node.attribute = constant;
   node.coordinates.assign(coordinates.begin(), coordinates.end());
   return unique(std::move(node));
@@ -131,8 +129,7 @@ Expr ExprPool::apply(llvm::StringRef name, Type type,
 
 Expr ExprPool::pieces(AffineExpr position, llvm::ArrayRef<int64_t> breaks,
                       llvm::ArrayRef<Expr> operands) {
-  ScalarExpr node =
-      makeNode(ScalarExpr::Kind::Pieces, operands.front()->type);
+  ScalarExpr node = makeNode(ScalarExpr::Kind::Pieces, operands.front()->type);
   node.coordinates.push_back(position);
   node.breaks.assign(breaks.begin(), breaks.end());
   node.operands.assign(operands.begin(), operands.end());
@@ -466,15 +463,15 @@ Expr Tracer::traceOp(Operation *op, unsigned resultNumber,
                               collapse.getReassociationIndices(), coordinates,
                               context));
   if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op))
-    return through(expand.getSrc(),
-                   unexpand(type, expand.getReassociationIndices(), coordinates,
-                            context));
+    return through(
+        expand.getSrc(),
+        unexpand(type, expand.getReassociationIndices(), coordinates, context));
   if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {
     llvm::SmallVector<AffineExpr> source;
     llvm::SmallBitVector dropped = slice.getDroppedDims();
     unsigned next = 0;
-    for (auto [dim, bounds] : llvm::enumerate(llvm::zip(
-             slice.getMixedOffsets(), slice.getMixedStrides()))) {
+    for (auto [dim, bounds] : llvm::enumerate(
+             llvm::zip(slice.getMixedOffsets(), slice.getMixedStrides()))) {
       AffineExpr coordinate = dropped.test(dim)
                                   ? getAffineConstantExpr(0, context)
                                   : coordinates[next++];
@@ -658,9 +655,9 @@ Expr Tracer::tracePad(Operation *op, Coordinates coordinates,
     Expr outside = traceScalar(padding, scope);
     llvm::SmallVector<int64_t> breaks{0};
     llvm::SmallVector<Expr> operands;
-    for (auto [size, operand] : {std::pair(dim.low, outside),
-                                 std::pair(dim.size, expr),
-                                 std::pair(dim.high, outside)}) {
+    for (auto [size, operand] :
+         {std::pair(dim.low, outside), std::pair(dim.size, expr),
+          std::pair(dim.high, outside)}) {
       if (size == 0)
         continue;
       breaks.push_back(breaks.back() + size);
@@ -676,8 +673,7 @@ Expr Tracer::traceDequantizeCast(Operation *op, Coordinates coordinates,
                                  const CallScope *scope) {
   auto dequantize = cast<quant::DequantizeCastOp>(op);
   auto stop = [&] {
-    return pool.leaf(dequantize.getResult(), coordinates,
-                     Reason::NotTraceable);
+    return pool.leaf(dequantize.getResult(), coordinates, Reason::NotTraceable);
   };
   auto type = cast<RankedTensorType>(dequantize.getResult().getType());
   auto source = dequantize.getInput().getDefiningOp<quant::StorageCastOp>();
@@ -723,8 +719,7 @@ Expr Tracer::traceDequantizeCast(Operation *op, Coordinates coordinates,
         !coordinates[dim])
       return stop();
     block.push_back(coordinates[dim]);
-    for (auto [scale, zero] :
-         llvm::zip(axis.getScales(), axis.getZeroPoints()))
+    for (auto [scale, zero] : llvm::zip(axis.getScales(), axis.getZeroPoints()))
       add(APFloat(scale), zero);
   } else if (auto blocks =
                  dyn_cast<quant::UniformQuantizedSubChannelType>(quantized)) {
@@ -862,9 +857,8 @@ Expr Tracer::traceLinalg(Operation *operation, unsigned resultNumber,
       Operation *inner = value.getDefiningOp();
       auto extract = dyn_cast<tensor::ExtractOp>(inner);
       llvm::SmallVector<Expr> operands;
-      for (Value operand :
-           extract ? ValueRange(extract.getIndices())
-                   : ValueRange(inner->getOperands())) {
+      for (Value operand : extract ? ValueRange(extract.getIndices())
+                                   : ValueRange(inner->getOperands())) {
         operands.push_back(evaluate(operand));
         if (!operands.back())
           return nullptr;

@@ -36,8 +36,8 @@ static bool hasEncoding(Value value) {
   return type && type.getEncoding();
 }
 
-static std::optional<Refusal>
-checkLeaves(const TracedOperand &traced, unsigned numStorageDims) {
+static std::optional<Refusal> checkLeaves(const TracedOperand &traced,
+                                          unsigned numStorageDims) {
   std::optional<Refusal> refusal;
   walkExpr(traced.expr, [&](Expr node) {
     if (refusal || !node->is(ScalarExpr::Kind::Leaf))
@@ -73,9 +73,8 @@ checkLeaves(const TracedOperand &traced, unsigned numStorageDims) {
   return refusal;
 }
 
-llvm::SmallVector<TracedOperand, 0> traceOperands(linalg::LinalgOp op,
-                                               ExprPool &pool,
-                                               Tracer &tracer) {
+llvm::SmallVector<TracedOperand, 0>
+traceOperands(linalg::LinalgOp op, ExprPool &pool, Tracer &tracer) {
   llvm::SmallVector<TracedOperand, 0> operands;
   llvm::SmallVector<int64_t> extents = op.getStaticLoopRanges();
   auto iterators = op.getIteratorTypesArray();
@@ -291,10 +290,10 @@ private:
     if (!dim || several)
       return std::nullopt;
     // position = dim + constant, in this part of the iteration space
-    AffineExpr offset = simplifyAffineExpr(
-        position.replaceDims(shifted) -
-            getAffineDimExpr(*dim, pool.getContext()),
-        shifted.size(), 0);
+    AffineExpr offset =
+        simplifyAffineExpr(position.replaceDims(shifted) -
+                               getAffineDimExpr(*dim, pool.getContext()),
+                           shifted.size(), 0);
     auto constant = dyn_cast<AffineConstantExpr>(offset);
     if (!constant)
       return std::nullopt;
@@ -381,10 +380,9 @@ Expr ContractionFusion::maskExtension(Expr expr, const IndexSpace &space,
         *space.getLinearForm(getAffineDimExpr(dim, op->getContext()))));
     auto predicate = DictionaryAttr::get(
         op->getContext(),
-        NamedAttribute(
-            StringAttr::get(op->getContext(), "predicate"),
-            arith::CmpIPredicateAttr::get(op->getContext(),
-                                          arith::CmpIPredicate::ult)));
+        NamedAttribute(StringAttr::get(op->getContext(), "predicate"),
+                       arith::CmpIPredicateAttr::get(
+                           op->getContext(), arith::CmpIPredicate::ult)));
     Expr inside = pool.apply(
         OperationName("arith.cmpi", op->getContext()), predicate, boolean,
         {index, pool.integer(index->type, extents[dim] - zeros)});
@@ -419,12 +417,10 @@ static llvm::SmallVector<unsigned> reductionDims(linalg::LinalgOp op) {
   return dims;
 }
 
-ContractionFusion::PartResult
-ContractionFusion::planPart(llvm::ArrayRef<TracedOperand> operands,
-                            llvm::ArrayRef<OperandFusion> decisions,
-                            llvm::ArrayRef<int64_t> offsets,
-                            llvm::ArrayRef<int64_t> extents,
-                            llvm::ArrayRef<int64_t> padding) {
+ContractionFusion::PartResult ContractionFusion::planPart(
+    llvm::ArrayRef<TracedOperand> operands,
+    llvm::ArrayRef<OperandFusion> decisions, llvm::ArrayRef<int64_t> offsets,
+    llvm::ArrayRef<int64_t> extents, llvm::ArrayRef<int64_t> padding) {
   MLIRContext *context = op->getContext();
   llvm::SmallVector<AffineExpr> shifted;
   for (auto [dim, offset] : llvm::enumerate(offsets))
@@ -434,9 +430,8 @@ ContractionFusion::planPart(llvm::ArrayRef<TracedOperand> operands,
   llvm::SmallVector<Expr> raw;
   llvm::SmallVector<OperandFusion> fusion;
   for (OpOperand *input : op.getDpsInputOperands()) {
-    const auto *traced = llvm::find_if(operands, [&](const TracedOperand &t) {
-      return t.operand == input;
-    });
+    const auto *traced = llvm::find_if(
+        operands, [&](const TracedOperand &t) { return t.operand == input; });
     OperandFusion decision = traced == operands.end()
                                  ? OperandFusion::Keep
                                  : decisions[traced - operands.begin()];
@@ -633,8 +628,7 @@ ContractionFusion::plan(llvm::ArrayRef<TracedOperand> operands,
     PartResult result =
         planPart(operands, decisions, box.offsets, box.extents, padding);
     while (auto *extension = std::get_if<Extension>(&result)) {
-      padding[extension->dim] =
-          extension->extent - box.extents[extension->dim];
+      padding[extension->dim] = extension->extent - box.extents[extension->dim];
       box.extents[extension->dim] = extension->extent;
       result = planPart(operands, decisions, box.offsets, box.extents, padding);
     }
@@ -685,8 +679,8 @@ OpFoldResult ContractionFusion::getFactorSize(OpBuilder &builder, Location loc,
 }
 
 /// Values of `inputs`' leaves, seen over the factors.
-static llvm::SmallVector<Value>
-buildInputs(OpBuilder &builder, Location loc, auto inputs) {
+static llvm::SmallVector<Value> buildInputs(OpBuilder &builder, Location loc,
+                                            auto inputs) {
   llvm::SmallVector<Value> values;
   for (const auto &input : inputs) {
     Value source =
@@ -733,8 +727,7 @@ Value ContractionFusion::emitProducer(RewriterBase &rewriter, Location loc,
       buildInputs(rewriter, loc, llvm::ArrayRef(producer.inputs));
   llvm::SmallVector<AffineMap> maps;
   for (const Input &input : producer.inputs)
-    maps.push_back(
-        input.view.map.replaceDimsAndSymbols(toLocal, {}, rank, 0));
+    maps.push_back(input.view.map.replaceDimsAndSymbols(toLocal, {}, rank, 0));
   maps.push_back(AffineMap::getMultiDimIdentityMap(rank, context));
 
   Expr local = pool.mapCoordinates(producer.expr, [&](AffineExpr coordinate) {
@@ -788,8 +781,8 @@ linalg::GenericOp ContractionFusion::applyPart(RewriterBase &rewriter,
     for (AffineExpr result : part.output.map.getResults())
       sizes.push_back(getFactorSize(rewriter, loc, part,
                                     cast<AffineDimExpr>(result).getPosition()));
-    Value empty = tensor::EmptyOp::create(
-        rewriter, loc, sizes, getElementTypeOrSelf(init.getType()));
+    Value empty = tensor::EmptyOp::create(rewriter, loc, sizes,
+                                          getElementTypeOrSelf(init.getType()));
     view = linalg::FillOp::create(rewriter, loc, fill.getInputs(), empty)
                .getResult(0);
   } else {
@@ -810,9 +803,8 @@ linalg::GenericOp ContractionFusion::applyPart(RewriterBase &rewriter,
         for (auto [index, expr] : llvm::enumerate(part.bodyOperands)) {
           int producer = part.producerOf[index];
           mapping.map(body->getArgument(index),
-                      producer >= 0
-                          ? arguments[producerInput[producer]]
-                          : emitExpr(builder, bodyLoc, expr, known));
+                      producer >= 0 ? arguments[producerInput[producer]]
+                                    : emitExpr(builder, bodyLoc, expr, known));
         }
         mapping.map(body->getArguments().back(), arguments.back());
         for (Operation &inner : *body) {
@@ -821,9 +813,8 @@ linalg::GenericOp ContractionFusion::applyPart(RewriterBase &rewriter,
             builder.clone(inner, mapping);
             continue;
           }
-          AffineExpr coordinate =
-              getAffineDimExpr(index.getDim(), context) +
-              part.offsets[index.getDim()];
+          AffineExpr coordinate = getAffineDimExpr(index.getDim(), context) +
+                                  part.offsets[index.getDim()];
           Expr expr = pool.index(
               part.space.toAffine(*part.space.getLinearForm(coordinate)));
           mapping.map(index.getResult(),
@@ -831,7 +822,8 @@ linalg::GenericOp ContractionFusion::applyPart(RewriterBase &rewriter,
         }
       });
   for (NamedAttribute attribute : op->getDiscardableAttrs())
-    if (attribute.getName() != linalg::LinalgDialect::kMemoizedIndexingMapsAttrName)
+    if (attribute.getName() !=
+        linalg::LinalgDialect::kMemoizedIndexingMapsAttrName)
       generic->setDiscardableAttr(attribute.getName(), attribute.getValue());
 
   Value result = generic.getResult(0);

@@ -51,10 +51,8 @@ Value emitExpr(OpBuilder &builder, Location loc, Expr root,
   walkExpr(root, [&](Expr expr) {
     if (known.contains(expr))
       return;
-    auto operands =
-        llvm::map_to_vector(expr->operands, [&](Expr operand) {
-          return known.lookup(operand);
-        });
+    auto operands = llvm::map_to_vector(
+        expr->operands, [&](Expr operand) { return known.lookup(operand); });
     Value value;
     switch (expr->kind) {
     case ScalarExpr::Kind::Constant:
@@ -92,8 +90,8 @@ Value emitExpr(OpBuilder &builder, Location loc, Expr root,
             arith::ConstantIndexOp::create(builder, loc, expr->breaks[p + 1]);
         Value inside = arith::CmpIOp::create(
             builder, loc, arith::CmpIPredicate::ult, position, end);
-        value = arith::SelectOp::create(builder, loc, inside, operands[p],
-                                        value);
+        value =
+            arith::SelectOp::create(builder, loc, inside, operands[p], value);
       }
       break;
     }

@@ -29,15 +29,14 @@ static bool planDim(TensorView::SourceDim &dim, int64_t size,
     return false;
   if (terms.empty())
     return ShapedType::isDynamic(size) || form.constant < size;
-  bool anyDynamic = ShapedType::isDynamic(size) ||
-                    llvm::any_of(terms, [](const Term &term) {
-                      return ShapedType::isDynamic(term.extent);
-                    });
-  if (terms.size() == 1 &&
-      (anyDynamic || terms.front().coefficient > 1)) {
+  bool anyDynamic =
+      ShapedType::isDynamic(size) || llvm::any_of(terms, [](const Term &term) {
+        return ShapedType::isDynamic(term.extent);
+      });
+  if (terms.size() == 1 && (anyDynamic || terms.front().coefficient > 1)) {
     const Term &term = terms.front();
-    if (anyDynamic && (term.coefficient != 1 || form.constant != 0 ||
-                       term.extent != size))
+    if (anyDynamic &&
+        (term.coefficient != 1 || form.constant != 0 || term.extent != size))
       return false;
     dim.size = term.extent;
     dim.stride = term.coefficient;
@@ -99,8 +98,8 @@ std::optional<TensorView> planView(ShapedType type,
 
 bool TensorView::isIdentity() const {
   return isDirect || (!needsSlice && llvm::all_of(dims, [](const auto &dim) {
-                        return dim.parts.size() == 1;
-                      }));
+           return dim.parts.size() == 1;
+         }));
 }
 
 static RankedTensorType shaped(Value like, llvm::ArrayRef<int64_t> shape) {
@@ -157,9 +156,9 @@ Value buildView(OpBuilder &builder, Location loc, Value source,
                           ? tensor::getMixedSize(builder, loc, source, index)
                           : builder.getIndexAttr(dim.size));
     }
-    source = tensor::ExtractSliceOp::create(
-        builder, loc, shaped(source, keptShape), source, offsets, sizes,
-        strides);
+    source =
+        tensor::ExtractSliceOp::create(builder, loc, shaped(source, keptShape),
+                                       source, offsets, sizes, strides);
   } else if (dropsDims) {
     source = tensor::CollapseShapeOp::create(
         builder, loc, shaped(source, keptShape), source,

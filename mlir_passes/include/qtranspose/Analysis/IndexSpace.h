@@ -1,4 +1,5 @@
-//===- IndexSpace.h - iteration dims split into factors ----------*- C++ -*-===//
+//===- IndexSpace.h - iteration dims split into factors ----------*- C++
+//-*-===//
 //
 // Reshapes around a weight leave divisions in its coordinates: row `n`, column
 // `k` of a packed weight is word `k floordiv 8`, nibble `k mod 8`, group

@@ -1,4 +1,5 @@
-//===- PieceUnification.h - one expression for all pieces --------*- C++ -*-===//
+//===- PieceUnification.h - one expression for all pieces --------*- C++
+//-*-===//
 //
 // Packed weights are unpacked piecewise: low nibbles and high nibbles are
 // computed apart, then concatenated. The pieces differ in a shift or a

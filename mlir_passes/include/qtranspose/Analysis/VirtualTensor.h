@@ -1,4 +1,5 @@
-//===- VirtualTensor.h - a tensor as an expression over leaves ---*- C++ -*-===//
+//===- VirtualTensor.h - a tensor as an expression over leaves ---*- C++
+//-*-===//
 //
 // A virtual tensor says what one element of a tensor is, without computing the
 // tensor: `value[d] = expression(leaf_k[map_k(d)], ...)`. Tracing composes the

@@ -1,4 +1,5 @@
-//===- ContractionFusion.h - contractions over virtual tensors ---*- C++ -*-===//
+//===- ContractionFusion.h - contractions over virtual tensors ---*- C++
+//-*-===//
 //
 // Rewrites one contraction so that it reads the leaves of its operands'
 // virtual tensors: the canonical form, one `linalg.generic` over factored dims
@@ -55,13 +56,12 @@ enum class OperandFusion {
 bool isContraction(Operation *op);
 
 /// Traces every tensor operand of `op` (not the inits).
-llvm::SmallVector<TracedOperand, 0> traceOperands(linalg::LinalgOp op,
-                                               ExprPool &pool, Tracer &tracer);
+llvm::SmallVector<TracedOperand, 0>
+traceOperands(linalg::LinalgOp op, ExprPool &pool, Tracer &tracer);
 
 class ContractionFusion {
 public:
-  ContractionFusion(linalg::LinalgOp op, ExprPool &pool)
-      : op(op), pool(pool) {}
+  ContractionFusion(linalg::LinalgOp op, ExprPool &pool) : op(op), pool(pool) {}
 
   /// Plans the rewrite with one decision per operand of `operands`. Nothing is
   /// changed.

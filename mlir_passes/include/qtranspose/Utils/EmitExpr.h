@@ -1,4 +1,5 @@
-//===- EmitExpr.h - expressions as scalar ops --------------------*- C++ -*-===//
+//===- EmitExpr.h - expressions as scalar ops --------------------*- C++
+//-*-===//
 
 #ifndef QTRANSPOSE_UTILS_EMITEXPR_H
 #define QTRANSPOSE_UTILS_EMITEXPR_H

@@ -1,4 +1,5 @@
-//===- TensorView.h - tensors seen over the factors of a space ---*- C++ -*-===//
+//===- TensorView.h - tensors seen over the factors of a space ---*- C++
+//-*-===//
 //
 // A leaf whose coordinates are linear forms over the factors of an index space
 // is seen over those factors by metadata ops alone: a slice for what is not
@@ -48,8 +49,8 @@ struct TensorView {
 /// `allowDirect`, else nothing.
 std::optional<TensorView> planView(ShapedType type,
                                    llvm::ArrayRef<LinearForm> coordinates,
-                                   const IndexSpace &space, MLIRContext *context,
-                                   bool allowDirect);
+                                   const IndexSpace &space,
+                                   MLIRContext *context, bool allowDirect);
 
 /// Emits the view of `source`.
 Value buildView(OpBuilder &builder, Location loc, Value source,
