@@ -178,4 +178,33 @@ def FuseDequantIntoMatmul : Pass<"qtranspose-fuse-dequant-into-matmul"> {
   ];
 }
 
+def TileFusedDequant : Pass<"qtranspose-tile-fused-dequant"> {
+  let summary = "Compute dequantizations marked `qtranspose.tile_fused` per tile";
+  let description = [{
+    `qtranspose-fuse-dequant-into-matmul` leaves a weight with many rows to one
+    producer marked `qtranspose.tile_fused`. This pass tiles the contraction
+    over the weight's dims and computes the producer inside the loops, so that
+    no buffer of the dequantized weight's size exists.
+
+    ```mlir
+    %d = linalg.generic {...} ins(%w : tensor<48x64xi8>) ... {qtranspose.tile_fused}
+    %y = linalg.generic {...} ins(%x, %d) outs(%init) ...
+    // becomes
+    %y = scf.for %n ... iter_args(%acc = %init)
+           %w_tile = tensor.extract_slice %w[%n, 0] [16, 64] [1, 1]
+           %d_tile = linalg.generic {...} ins(%w_tile : tensor<16x64xi8>) ...
+           %y_tile = linalg.generic {...} ins(%x, %d_tile) ...
+    ```
+
+    Tiles of the summed dims follow the order of the sum: results do not change.
+  }];
+  let dependentDialects = ["affine::AffineDialect", "arith::ArithDialect",
+                           "linalg::LinalgDialect", "scf::SCFDialect",
+                           "tensor::TensorDialect"];
+  let options = [
+    Option<"tileElements", "tile-elements", "int64_t", /*default=*/"8192",
+           "Largest number of dequantized elements in a tile">,
+  ];
+}
+
 #endif // QTRANSPOSE_PASSES

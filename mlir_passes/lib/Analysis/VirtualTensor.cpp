@@ -826,7 +826,7 @@ Expr Tracer::traceLinalg(Operation *operation, unsigned resultNumber,
     if (isa<linalg::IndexOp, tensor::ExtractOp>(inner))
       continue;
     if (!isMemoryEffectFree(&inner))
-      return stop(Reason::BodyHasSideEffects);
+      return stop(Reason::SideEffectsInBody);
     if (inner.getNumRegions() != 0)
       return stop(Reason::NotTraceable);
   }
@@ -900,7 +900,7 @@ Expr Tracer::traceCall(Operation *operation, unsigned resultNumber,
       !llvm::hasSingleElement(function.getBody()))
     return stop(Reason::CalleeNotTraceable);
   if (!function.isPrivate())
-    return stop(Reason::CalleeIsPublic);
+    return stop(Reason::CalleeNotPrivate);
   bool recursive = function->isAncestor(operation);
   for (const CallScope *outer = scope; outer; outer = outer->parent)
     recursive |= CallOpInterface(outer->call).resolveCallable() == function;
