@@ -141,6 +141,14 @@ Composed compose(const Transpose &transpose) {
   return composed;
 }
 
+void remarkFolded(Operation *transpose, const FoldPlan &plan) {
+  remarkPassed(transpose, passName, "fold-transpose",
+               Twine(plan.ops.size()) + " op(s) write the transposed layout" +
+                   (plan.cloned.empty()
+                        ? Twine("")
+                        : ", " + Twine(plan.cloned.size()) + " cloned"));
+}
+
 /// Folds transposes with one rewriter and one set of options. The functions
 /// return why nothing was done, if nothing was.
 class Folder {
@@ -166,6 +174,11 @@ public:
   /// Adds the uses of the transposed value that the options allow to be served
   /// to `uses`; refused if there are none.
   std::optional<Refusal> selectUses(const Transpose &transpose, Uses &uses);
+  /// Other transposes of `base` that yield the same value, to be served with
+  /// it; their uses are added to `uses`.
+  SmallVector<Transpose, 2> findTwins(Value base, ArrayRef<int64_t> permutation,
+                                      RankedTensorType type, Operation *except,
+                                      Uses &uses);
   /// Serves `uses` with `value`, then erases what nothing uses any more.
   void serve(const Transpose &transpose, Value value, const Uses &uses);
 
@@ -199,13 +212,31 @@ void Folder::serve(const Transpose &transpose, Value value, const Uses &uses) {
   });
   if (!transpose.op->use_empty())
     return;
-  SmallVector<Value> operands(transpose.op->getOperands());
-  rewriter.eraseOp(transpose.op);
   if (leaveDead)
-    return;
-  for (Value operand : operands)
-    if (Operation *producer = operand.getDefiningOp())
-      eraseIfDead(rewriter, producer);
+    rewriter.eraseOp(transpose.op);
+  else
+    eraseIfDead(rewriter, transpose.op);
+}
+
+SmallVector<Transpose, 2> Folder::findTwins(Value base,
+                                            ArrayRef<int64_t> permutation,
+                                            RankedTensorType type,
+                                            Operation *except, Uses &uses) {
+  SmallVector<Transpose, 2> twins;
+  if (leaveDead || matvecOnly)
+    return twins;
+  for (Operation *user : base.getUsers()) {
+    std::optional<Transpose> transpose = matchTranspose(user);
+    if (!transpose || user == except || !transpose->isOnTensors() ||
+        user->use_empty() || ArrayRef(transpose->permutation) != permutation ||
+        transpose->getResult().getType() != type ||
+        !getDiscardableAttrs(user).empty())
+      continue;
+    twins.push_back(*transpose);
+    for (OpOperand &use : transpose->getResult().getUses())
+      uses.insert(&use);
+  }
+  return twins;
 }
 
 std::optional<Refusal> Folder::forwardIdentity(const Composed &composed) {
@@ -245,19 +276,9 @@ std::optional<Refusal> Folder::foldIntoProducer(const Composed &composed) {
   Uses uses;
   if (std::optional<Refusal> refusal = selectUses(transpose, uses))
     return refusal;
-  // The same transpose, written twice, is served by the same value.
-  SmallVector<Transpose, 2> twins = {transpose};
-  if (!leaveDead && !matvecOnly)
-    for (Operation *user : composed.base.getUsers())
-      if (auto other = matchTranspose(user);
-          other && user != transpose.op && other->isOnTensors() &&
-          other->permutation == composed.permutation &&
-          other->getResult().getType() == type &&
-          getDiscardableAttrs(user).empty() && !user->use_empty()) {
-        twins.push_back(*other);
-        for (OpOperand &use : other->getResult().getUses())
-          uses.insert(&use);
-      }
+  SmallVector<Transpose, 2> twins =
+      findTwins(composed.base, composed.permutation, type, transpose.op, uses);
+  twins.push_back(transpose);
 
   OrRefusal<FoldPlan> planned =
       planPermuted(composed.base, composed.permutation, type, uses, multiUse);
@@ -274,11 +295,7 @@ std::optional<Refusal> Folder::foldIntoProducer(const Composed &composed) {
   if (!leaveDead)
     replaceDims(rewriter, plan);
   for (const Transpose &twin : twins) {
-    remarkPassed(twin.op, passName, "fold-transpose",
-                 Twine(plan.ops.size()) + " op(s) write the transposed layout" +
-                     (plan.cloned.empty()
-                          ? Twine("")
-                          : ", " + Twine(plan.cloned.size()) + " cloned"));
+    remarkFolded(twin.op, plan);
     serve(twin, folded, uses);
   }
   return std::nullopt;
@@ -288,7 +305,7 @@ std::optional<Refusal> Folder::foldIntoConverter(Operation *op) {
   OrRefusal<Elementwise> match = matchElementwise(op);
   if (auto *refusal = std::get_if<Refusal>(&match))
     return *refusal;
-  SmallVector<Transpose, 2> transposes;
+  llvm::SetVector<Operation *> transposes;
   for (OpOperand &use : op->getOpOperands()) {
     std::optional<Transpose> transpose = matchTransparentTranspose(use.get());
     if (!transpose || !convertsStoredValue(use) ||
@@ -297,13 +314,13 @@ std::optional<Refusal> Folder::foldIntoConverter(Operation *op) {
     if (matvecOnly)
       if (std::optional<Refusal> refusal = checkMatvecUse(use))
         return refusal;
-    transposes.push_back(*transpose);
+    transposes.insert(transpose->op);
   }
   if (transposes.empty() || op->use_empty())
     return refuse(Reason::NotADequantization,
                   "no transposed stored value is converted");
-  for (const Transpose &transpose : transposes)
-    remarkPassed(transpose.op, passName, "fold-transpose",
+  for (Operation *transpose : transposes)
+    remarkPassed(transpose, passName, "fold-transpose",
                  "the op that converts the stored value reads it in permuted "
                  "order");
   auto &elementwise = std::get<Elementwise>(match);
@@ -311,11 +328,10 @@ std::optional<Refusal> Folder::foldIntoConverter(Operation *op) {
       llvm::to_vector(llvm::seq<int64_t>(0, elementwise.getType().getRank()));
   rewriter.replaceOp(
       op, createReindexed(rewriter, reindex(elementwise, identity),
-                          elementwise.getType(), transposes[0].op->getLoc(),
+                          elementwise.getType(), transposes[0]->getLoc(),
                           llvm::DenseMap<Value, Value>()));
   if (!leaveDead)
-    for (const Transpose &transpose : transposes)
-      eraseIfDead(rewriter, transpose.op);
+    eraseIfDead(rewriter, transposes.getArrayRef());
   return std::nullopt;
 }
 
@@ -404,13 +420,14 @@ linalg::LinalgOp Folder::storeAsNK(linalg::LinalgOp op, unsigned number) {
                   ? checkMatvec(use)
                   : refuse(Reason::WeightNot2D, "the weight is not a matrix");
   FoldPlan plan;
+  Uses uses;
+  SmallVector<Transpose, 2> twins;
   if (!refusal && !isInOrder) {
-    Uses uses;
-    uses.insert(&use);
     auto type = cast<RankedTensorType>(base.getType());
-    auto planned = planPermuted(
-        base, order, type.clone(applyPermutation(type.getShape(), order)), uses,
-        multiUse);
+    type = type.clone(applyPermutation(type.getShape(), order));
+    twins = findTwins(base, order, type, /*except=*/nullptr, uses);
+    uses.insert(&use);
+    auto planned = planPermuted(base, order, type, uses, multiUse);
     if (auto *found = std::get_if<Refusal>(&planned))
       refusal = *found;
     else
@@ -431,7 +448,12 @@ linalg::LinalgOp Folder::storeAsNK(linalg::LinalgOp op, unsigned number) {
     map = permuteResults(map, order);
   }
   op = setOperand(rewriter, op, number, base, map, cause);
-  eraseIfDead(rewriter, reader);
+  if (llvm::none_of(twins, [&](auto &twin) { return twin.op == reader; }))
+    eraseIfDead(rewriter, reader);
+  for (const Transpose &twin : twins) {
+    remarkFolded(twin.op, plan);
+    serve(twin, base, uses);
+  }
   return op;
 }
 

@@ -330,9 +330,9 @@ void replaceDims(RewriterBase &rewriter, const FoldPlan &plan) {
 }
 
 /// Erases `op` if nothing uses it, and what only it used.
-void eraseIfDead(RewriterBase &rewriter, Operation *op) {
+void eraseIfDead(RewriterBase &rewriter, ArrayRef<Operation *> ops) {
   llvm::SetVector<Operation *> candidates;
-  candidates.insert(op);
+  candidates.insert(ops.begin(), ops.end());
   while (!candidates.empty()) {
     Operation *dead = candidates.pop_back_val();
     if (!isOpTriviallyDead(dead))

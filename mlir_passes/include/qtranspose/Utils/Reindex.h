@@ -75,8 +75,8 @@ Value applyPlan(RewriterBase &rewriter, const FoldPlan &plan, Location cause);
 /// it can go.
 void replaceDims(RewriterBase &rewriter, const FoldPlan &plan);
 
-/// Erases `op` if nothing uses it, and then what only it used.
-void eraseIfDead(RewriterBase &rewriter, Operation *op);
+/// Erases what of `ops` nothing uses, and then what only that used.
+void eraseIfDead(RewriterBase &rewriter, ArrayRef<Operation *> ops);
 
 } // namespace mlir::qtranspose
 
