@@ -21,6 +21,49 @@ struct DefaultOptions : PassPipelineOptions<DefaultOptions> {
       llvm::cl::init("keep")};
 };
 
+struct ToCpuOptions : PassPipelineOptions<ToCpuOptions> {
+  Option<std::string> assertHandler{
+      *this, "assert-handler",
+      llvm::cl::desc("Function that a failed cf.assert calls before the "
+                     "program returns (see qtranspose-lower-asserts); the "
+                     "process is aborted if empty")};
+};
+
+/// From linalg on tensors to tensors that buffers can hold, without loss.
+constexpr StringLiteral legalizePasses =
+    "qtranspose-check-cpu-input,"
+    "func.func(tosa-to-linalg-named,tosa-to-linalg,"
+    "tosa-to-arith{include-apply-rescale=true},tosa-to-tensor,tosa-to-scf),"
+    // Before anything that folds dcast(qcast(x)) to x.
+    "qtranspose-lower-quant-casts,"
+    "inline{default-pipeline=},symbol-dce,"
+    "convert-elementwise-to-linalg,qtranspose-decompose-aggregates,"
+    "qtranspose-legalize-storage-types,"
+    "arith-expand,"
+    "qtranspose-expand-small-floats,"
+    "canonicalize,cse";
+
+constexpr StringLiteral bufferizePasses =
+    "qtranspose-isolate-buffers,"
+    "one-shot-bufferize{bufferize-function-boundaries=true "
+    "function-boundary-type-conversion=identity-layout-map "
+    "buffer-alignment=64},"
+    "canonicalize,"
+    "ownership-based-buffer-deallocation,canonicalize,"
+    "buffer-deallocation-simplification,bufferization-lower-deallocations,"
+    "cse,canonicalize,convert-bufferization-to-memref";
+
+constexpr StringLiteral loopPasses =
+    "convert-linalg-to-loops,"
+    "fold-memref-alias-ops,loop-invariant-code-motion,canonicalize,cse,"
+    "expand-strided-metadata,lower-affine,convert-scf-to-cf";
+
+constexpr StringLiteral llvmPasses =
+    "convert-math-to-llvm,convert-math-to-libm,convert-ub-to-llvm,"
+    "finalize-memref-to-llvm,convert-arith-to-llvm,convert-index-to-llvm,"
+    "convert-func-to-llvm,convert-cf-to-llvm,reconcile-unrealized-casts,"
+    "canonicalize,cse";
+
 LogicalResult addPasses(OpPassManager &pm, StringRef passes) {
   return parsePassPipeline(passes, pm);
 }
@@ -33,6 +76,18 @@ void registerPipelines() {
       "matmuls, absorb what is left",
       [](OpPassManager &pm, const DefaultOptions &options) {
         (void)addPasses(pm, "qtranspose-fold-transpose-into-dequant");
+      });
+  PassPipelineRegistration<ToCpuOptions>(
+      "qtranspose-to-cpu",
+      "Lower linalg on tensors to the LLVM dialect for the host CPU",
+      [](OpPassManager &pm, const ToCpuOptions &options) {
+        (void)addPasses(pm, legalizePasses);
+        (void)addPasses(pm, bufferizePasses);
+        (void)addPasses(pm, loopPasses);
+        if (!options.assertHandler.empty())
+          (void)addPasses(pm, "qtranspose-lower-asserts{handler=" +
+                                  options.assertHandler + "}");
+        (void)addPasses(pm, llvmPasses);
       });
 }
 

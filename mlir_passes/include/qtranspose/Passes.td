@@ -205,6 +205,107 @@ def TileFusedDequant : Pass<"qtranspose-tile-fused-dequant"> {
     Option<"tileElements", "tile-elements", "int64_t", /*default=*/"8192",
            "Largest number of dequantized elements in a tile">,
   ];
+
+//===----------------------------------------------------------------------===//
+// Lowering to the CPU
+//===----------------------------------------------------------------------===//
+
+def CheckCpuInput : Pass<"qtranspose-check-cpu-input", "ModuleOp"> {
+  let summary = "Refuse programs that the CPU target cannot execute";
+  let description = [{
+    Emits one error for unranked or sparse tensors, complex numbers, f80, f128,
+    tf32, tensors of integers wider than 64 bits, memrefs of sub-byte elements,
+    unregistered operations and calls of functions without a body. The
+    lowerings that follow would fail unclearly or abort.
+  }];
+}
+
+def LowerQuantCasts : Pass<"qtranspose-lower-quant-casts", "ModuleOp"> {
+  let summary = "Lower quant.dcast, quant.qcast and quant.scast to arithmetic";
+  let description = [{
+    Every `!quant.uniform` type becomes its signless storage integer, and the
+    casts become `linalg.generic` ops (scalar arith on scalars) that take the
+    scales and zero points as constants: per layer, per axis and per block
+    (sub-channel), signed and unsigned, with dynamic dims.
+
+    * dcast: `(stored - zero point) * scale`. The subtraction is exact; the
+      scale is rounded to the expressed type first; the product is rounded once
+      to the expressed type (f16 and bf16 are computed in f32, storage of more
+      than 16 bits in f64).
+    * qcast: `clamp(roundeven(real / scale) + zero point)` with the type's
+      storage minimum and maximum: round half to even before the zero point is
+      added, as ONNX and PyTorch do. Infinities saturate, NaN becomes the
+      storage minimum.
+
+    Refused: `quant.calibrated` types, and ops that move elements (a transpose,
+    a slice) of a tensor whose quantized type has an axis, since the type does
+    not say where the axis went.
+  }];
+  let dependentDialects = ["arith::ArithDialect", "linalg::LinalgDialect",
+                           "math::MathDialect", "quant::QuantDialect",
+                           "tensor::TensorDialect"];
+}
+
+def DecomposeAggregates : Pass<"qtranspose-decompose-aggregates", "ModuleOp"> {
+  let summary = "Decompose linalg.softmax, pack, unpack and Winograd ops";
+  let dependentDialects = ["arith::ArithDialect", "linalg::LinalgDialect",
+                           "math::MathDialect", "tensor::TensorDialect"];
+}
+
+def LegalizeStorageTypes
+    : Pass<"qtranspose-legalize-storage-types", "ModuleOp"> {
+  let summary = "Store tensors as integers of whole bytes";
+  let description = [{
+    Tensors of i1, other sub-byte and odd-width integers, signed and unsigned
+    integers and floats of at most 8 bits become tensors of signless i8, i16,
+    i32 or i64. Values do not change: bodies of linalg ops convert.
+    One element takes one such integer; i1 and unsigned ones are zero-extended,
+    others sign-extended; floats keep their bits. Bits above the element's width
+    are ignored on reading.
+
+    `dense_resource` data of sub-byte elements may hold one element per byte, or
+    be packed from the low bits up; the size of the data tells which.
+  }];
+  let dependentDialects = ["arith::ArithDialect", "linalg::LinalgDialect"];
+}
+
+def ExpandSmallFloats : Pass<"qtranspose-expand-small-floats"> {
+  let summary = "Compute on small floats in f32 and integer arithmetic";
+  let description = [{
+    Scalar (and vector) operations of the arith and math dialects on floats of
+    at most 8 bits and on bf16 are computed in f32 and rounded, math functions
+    of f16 too. Conversions of these formats, and f64 to f16, become exact
+    arithmetic on integers, f32 and f64: one rounding, to nearest even; what is
+    too big becomes infinity, or NaN in formats without one, or the largest
+    value in formats without either. Rounding *to* f8E8M0FNU is refused.
+  }];
+  let dependentDialects = ["arith::ArithDialect"];
+}
+
+def IsolateBuffers : Pass<"qtranspose-isolate-buffers", "ModuleOp"> {
+  let summary = "Keep arguments and loaded state from being written in place";
+  let description = [{
+    Marks tensor arguments of public functions as not writable, and copies what
+    `ml_program.global_load` reads from mutable globals, before bufferization.
+  }];
+  let dependentDialects = ["bufferization::BufferizationDialect"];
+}
+
+def LowerAsserts : Pass<"qtranspose-lower-asserts", "ModuleOp"> {
+  let summary = "Make a failed cf.assert call a handler and return";
+  let description = [{
+    The handler is a function of one i64, the position of the message in the
+    module attribute `qtranspose.assert_messages`. It must be provided at run
+    time as `_mlir_ciface_<handler>`. The results of the failed call have the
+    right types, dynamic sizes of zero, and no meaning; intermediate buffers of
+    that call are not freed. Runs when all control flow is in the cf dialect.
+  }];
+  let options = [Option<"handler", "handler", "std::string",
+                        /*default=*/"\"qtranspose_assert_failed\"",
+                        "Name of the handler function">];
+  let dependentDialects = ["arith::ArithDialect", "cf::ControlFlowDialect",
+                           "func::FuncDialect", "memref::MemRefDialect"];
+
 }
 
 #endif // QTRANSPOSE_PASSES

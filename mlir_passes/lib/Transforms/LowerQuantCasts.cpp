@@ -324,7 +324,7 @@ struct LowerQuantCasts : impl::LowerQuantCastsBase<LowerQuantCasts> {
       QuantizedType type;
       QuantLayout layout;
     };
-    SmallVector<Cast> casts;
+    SmallVector<Cast, 0> casts;
     SmallVector<StorageCastOp> storageCasts;
     AttrTypeWalker hasCalibrated;
     hasCalibrated.addWalk(

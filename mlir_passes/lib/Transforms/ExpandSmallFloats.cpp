@@ -1,10 +1,13 @@
-//===- ExpandFloatConversions.cpp - small floats in integer arithmetic ----===//
+//===- ExpandSmallFloats.cpp - small floats in f32 and integer arithmetic -===//
 //
-// Writes the conversions from and to floats of at most 8 bits and bfloat16,
-// and f64 to f16, as exact integer and f32/f64 arithmetic. LLVM has no 8-bit
-// floats, and calls runtime functions that need not exist for the others.
+// Computes on floats of at most 8 bits and on bfloat16 in f32, and writes the
+// conversions, and f64 to f16, as exact integer and f32/f64 arithmetic. LLVM
+// has no 8-bit floats, and calls runtime functions that need not exist for the
+// others.
 //
-// All conversions round once, to nearest, ties to even.
+// All conversions round once, to nearest, ties to even. So do the basic
+// operations: f32 has more than twice the digits of the formats in question,
+// so rounding its result again gives the correctly rounded one.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,7 +16,7 @@
 #include "mlir/IR/Builders.h"
 
 namespace mlir::qtranspose {
-#define GEN_PASS_DEF_EXPANDFLOATCONVERSIONS
+#define GEN_PASS_DEF_EXPANDSMALLFLOATS
 #include "qtranspose/Passes.h.inc"
 
 namespace {
@@ -35,7 +38,7 @@ struct Emitter {
       : b(b), loc(loc), shape(dyn_cast<VectorType>(type)) {}
 
   Type of(Type element) const {
-    return shape ? Type(shape.clone(element)) : element;
+    return shape ? Type(VectorType(shape).clone(element)) : element;
   }
   Value constant(TypedAttr scalar) const {
     if (!shape)
@@ -242,8 +245,24 @@ bool isNative(FloatType source, FloatType target) {
   return !isBF16(target) && !(source.isF64() && target.isF16());
 }
 
-struct ExpandFloatConversions
-    : impl::ExpandFloatConversionsBase<ExpandFloatConversions> {
+/// True if `op` computes in a format that has no arithmetic of its own. The
+/// functions of the math dialect exist for f32 and f64 only.
+bool computesInSmallFloat(Operation *op) {
+  if (!isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) ||
+      isa<arith::ConstantOp, arith::BitcastOp, arith::SelectOp>(op) ||
+      isa<CastOpInterface>(op))
+    return false;
+  bool isMath = isa<math::MathDialect>(op->getDialect());
+  auto small = [&](Type type) {
+    return isSmall(type) || isBF16(type) ||
+           (isMath && isa<Float16Type>(getElementTypeOrSelf(type)));
+  };
+  return llvm::any_of(op->getOperandTypes(), small) ||
+         llvm::any_of(op->getResultTypes(), small);
+}
+
+struct ExpandSmallFloats
+    : impl::ExpandSmallFloatsBase<ExpandSmallFloats> {
   void runOnOperation() override {
     SmallVector<Operation *> ops;
     WalkResult result = getOperation()->walk([&](Operation *op) -> WalkResult {
@@ -278,7 +297,11 @@ struct ExpandFloatConversions
         Type from = op->getOperand(0).getType();
         if (isSmall(from) || isBF16(from))
           ops.push_back(op);
-      } else if (isa<arith::ConstantOp>(op) && isSmall(to)) {
+      } else if ((isa<arith::ConstantOp>(op) && isSmall(to)) ||
+                 computesInSmallFloat(op)) {
+        if (!isa<arith::ConstantOp>(op) && isSmall(to) &&
+            Format(cast<FloatType>(getElementTypeOrSelf(to))).isE8M0())
+          return op->emitError("conversion to ") << to << " is not supported";
         ops.push_back(op);
       }
       return WalkResult::advance();
@@ -317,6 +340,23 @@ private:
       result = convert(e, number, cast<FloatType>(getElementTypeOrSelf(type)));
     } else if (isa<arith::FPToSIOp, arith::FPToUIOp>(op)) {
       op->setOperand(0, convert(e, op->getOperand(0), b.getF32Type()));
+      return;
+    } else if (computesInSmallFloat(op)) {
+      for (OpOperand &operand : op->getOpOperands())
+        if (isa<FloatType>(getElementTypeOrSelf(operand.get())))
+          operand.set(convert(e, operand.get(), b.getF32Type()));
+      auto element = dyn_cast<FloatType>(getElementTypeOrSelf(type));
+      if (!element)
+        return;
+      b.setInsertionPointAfter(op);
+      Value wide = op->getResult(0);
+      wide.setType(e.of(b.getF32Type()));
+      // Filled in once the conversions back exist, which use `wide` too.
+      SmallVector<OpOperand *> uses = llvm::map_to_vector(
+          wide.getUses(), [](OpOperand &use) { return &use; });
+      Value narrow = convert(e, wide, element);
+      for (OpOperand *use : uses)
+        use->set(narrow);
       return;
     } else {
       result = convert(e, op->getOperand(0),
