@@ -17,11 +17,13 @@ class ValueType:
         shape: sizes; None where dynamic.
         element: the element type.
         name: as MLIR prints it.
+        is_scalar: whether it is passed by value; a tensor of rank 0 is not.
     """
 
     shape: tuple[int | None, ...]
     element: Element
     name: str
+    is_scalar: bool = False
 
     @classmethod
     def of(cls, type: ir.Type) -> ValueType:
@@ -31,7 +33,7 @@ class ValueType:
             QTransposeError: if no array can hold it.
         """
         if not isinstance(type, ir.ShapedType):
-            return cls((), Element.of(type), str(type))
+            return cls((), Element.of(type), str(type), is_scalar=True)
         if not type.has_rank or isinstance(type, ir.VectorType):
             raise QTransposeError(f"unsupported type '{type}'")
         shape = tuple(None if type.is_dynamic_dim(d) else type.get_dim_size(d) for d in range(type.rank))

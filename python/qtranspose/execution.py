@@ -1,0 +1,338 @@
+"""Compiling a function for the host CPU and calling it on NumPy arrays."""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, SupportsIndex
+
+import numpy as np
+from mlir.execution_engine import ExecutionEngine
+from mlir.passmanager import PassManager
+
+from qtranspose._mlir import MLIRError, ir
+from qtranspose.elements import Array, Element
+from qtranspose.errors import QTransposeError
+from qtranspose.functions import Signature, ValueType, find_function, signature
+
+_ASSERT_HANDLER = "qtranspose_assert_failed"
+_ASSERT_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_int64)
+_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_WORD = 8
+_NARROW_INTEGERS = ("int1", "uint1", "int2", "uint2", "int4", "uint4")
+
+_free = ctypes.CDLL(None).free
+_free.argtypes = [ctypes.c_void_p]
+_free.restype = None
+
+
+class Executable:
+    """A compiled function: call it with NumPy arrays.
+
+    Arguments are positional, in the order of the function's arguments: one array per tensor, and a number or 0-d array
+    per scalar. Element types are those of `qtranspose.elements`; a signless integer also takes the unsigned array type
+    of its width, `i1` also takes integers 0 and 1, and integers below 8 bits also take the `ml_dtypes` type. Arrays
+    need not be contiguous, and are never written to.
+
+    The result is one array if the function has one result, else a tuple of arrays. Results own their memory.
+
+    Calls may run in several threads at once; the interpreter lock is released while the function runs. State that the
+    function keeps (`ml_program.global`) belongs to this object, and calls that change it must not overlap.
+
+    Attributes:
+        name: of the function.
+        input_types: the `mlir.ir.Type` of each argument.
+        output_types: the `mlir.ir.Type` of each result.
+    """
+
+    def __init__(self, module: ir.Module, entry: str, types: Signature, function_type: ir.FunctionType) -> None:
+        """Generate machine code for `module`, which is in the LLVM dialect and holds the function under `entry`."""
+        self.name = types.name
+        self.input_types: tuple[ir.Type, ...] = tuple(function_type.inputs)
+        self.output_types: tuple[ir.Type, ...] = tuple(function_type.results)
+        self._types = types
+        self._results = _ResultLayout(types.results)
+        self._messages: list[str] = []
+        if "qtranspose.assert_messages" in module.operation.attributes:
+            messages = ir.ArrayAttr(module.operation.attributes["qtranspose.assert_messages"])
+            self._messages = [ir.StringAttr(message).value for message in messages]
+
+        # A failed assertion is noted by the thread that ran into it.
+        self._failed = failed = threading.local()
+
+        def note_failure(number: int) -> None:
+            failed.number = number
+
+        # Code refers to all of these: they live as long as this object.
+        self._callback = _ASSERT_CALLBACK(note_failure)
+        with _diagnostics(module.context, f"cannot generate code for @{self.name}"):
+            self._engine = ExecutionEngine(module, opt_level=3, enable_object_dump=False)
+        self._engine.register_runtime(_ASSERT_HANDLER, self._callback)
+        address = self._engine.raw_lookup(entry)
+        if not address:
+            raise QTransposeError(f"cannot generate code for @{self.name}")
+        self._entry = _ENTRY(address)
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(map(str, self.input_types))
+        outputs = ", ".join(map(str, self.output_types))
+        return f"<qtranspose.Executable @{self.name}({inputs}) -> ({outputs})>"
+
+    def __call__(self, *arrays: Any) -> Array | tuple[Array, ...]:
+        """Run the function.
+
+        Args:
+            *arrays: one per argument, see the class.
+
+        Raises:
+            QTransposeError: if their number, element types or shapes are not those of the function, or an assertion
+                (`cf.assert`) of the program fails.
+        """
+        types = self._types.arguments
+        if len(arrays) != len(types):
+            raise QTransposeError(f"@{self.name} takes {len(types)} arguments, got {len(arrays)}")
+        # Every argument of the native function is one machine word: the parts of memref descriptors, and scalars.
+        words: list[int] = []
+        alive: list[Array] = []
+        for number, (type, value) in enumerate(zip(types, arrays, strict=True)):
+            try:
+                array = _argument(type, value)
+            except QTransposeError as error:
+                raise QTransposeError(f"argument {number} of @{self.name} {error}") from error
+            alive.append(array)
+            if type.is_scalar:
+                words.append(int.from_bytes(array.tobytes(), "little") & ((1 << type.element.bits) - 1))
+            else:
+                words += _descriptor(array)
+        returned = ctypes.create_string_buffer(max(self._results.size, 1))
+        buffer = (ctypes.c_uint64 * max(len(words), 1))(*words)
+        base = ctypes.addressof(buffer)
+        pointers = [base + _WORD * position for position in range(len(words))]
+        pointers.append(ctypes.addressof(returned))
+        self._failed.number = None
+        self._entry((ctypes.c_uint64 * len(pointers))(*pointers))
+        results = self._results.take(returned)
+        if self._failed.number is not None:
+            raise QTransposeError(f"@{self.name}: assertion failed: {self._messages[self._failed.number]}")
+        return results[0] if len(results) == 1 else results
+
+
+def compile(
+    module: ir.Module,
+    target: str = "cpu",
+    threads: int | None = None,
+    function: str | None = None,
+) -> Executable:
+    """Compile one function of `module`, and what it calls, for the host.
+
+    The module is not changed. No fusion or folding is done here: see `qtranspose.optimize`. Floating-point operations
+    are executed as written, in their order.
+
+    Args:
+        module: linalg on tensors, or anything else that `qtranspose-to-cpu` lowers.
+        target: `cpu`.
+        threads: how many threads a call may use; None leaves it to the target. Calls use one thread at present.
+        function: name of the function; None means the first public one with a body.
+
+    Raises:
+        QTransposeError: if the target is unknown, there is no such function, or the program cannot be lowered.
+    """
+    if target != "cpu":
+        raise QTransposeError(f"unknown target '{target}' (known: cpu)")
+    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
+        raise QTransposeError(f"threads must be a positive integer, got {threads!r}")
+    op = find_function(module, function)
+    types = signature(op)
+    function_type = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value)
+    for type in (*function_type.inputs, *function_type.results):
+        if isinstance(type, ir.MemRefType):
+            raise QTransposeError(f"@{types.name} takes or returns '{type}'; only tensors and scalars can be passed")
+    with module.context, ir.Location.unknown():
+        lowered = _copy(module)
+        _run_passes(lowered, "qtranspose-check-cpu-input")
+        entry = _isolate_symbols(lowered, types.name)
+        _run_passes(lowered, f"qtranspose-to-cpu{{assert-handler={_ASSERT_HANDLER}}}")
+        return Executable(lowered, entry, types, function_type)
+
+
+def _copy(module: ir.Module) -> ir.Module:
+    """Return a copy; big constants are shared."""
+    source = module.operation.clone()
+    copy = ir.Module.create(source.location)
+    for attribute in source.attributes:
+        copy.operation.attributes[attribute.name] = attribute.attr
+    for op in list(source.regions[0].blocks[0].operations):
+        copy.body.append(op)
+    return copy
+
+
+def _run_passes(module: ir.Module, passes: str) -> None:
+    try:
+        PassManager.parse(f"builtin.module({passes})").run(module.operation)
+    except MLIRError as error:
+        raise QTransposeError.from_mlir(error) from error
+
+
+def _isolate_symbols(module: ir.Module, entry: str) -> str:
+    """Give every symbol a name that no library has, make all but `entry` private, and return its new name.
+
+    A function of the program that is called `malloc` or `exp` would otherwise take the place of the real one.
+    """
+    for op in module.body.operations:
+        if "sym_name" not in op.attributes:
+            continue
+        name = ir.StringAttr(op.attributes["sym_name"]).value
+        renamed = f"qtranspose.{name}"
+        ir.SymbolTable.replace_all_symbol_uses(name, renamed, module.operation)
+        ir.SymbolTable.set_symbol_name(op, renamed)
+        if op.operation.name == "func.func":
+            op.attributes["sym_visibility"] = ir.StringAttr.get("public" if name == entry else "private")
+    return f"qtranspose.{entry}"
+
+
+@contextmanager
+def _diagnostics(context: ir.Context, what: str) -> Iterator[None]:
+    """Turn a failure into an error with MLIR's diagnostic, which would otherwise go to stderr."""
+    messages: list[str] = []
+
+    def collect(diagnostic: ir.Diagnostic) -> bool:
+        messages.append(diagnostic.message)
+        return True
+
+    handler = context.attach_diagnostic_handler(collect)
+    try:
+        yield
+    except RuntimeError as error:
+        reason = messages[0] if messages else str(error)
+        raise QTransposeError(f"{what}: {reason}") from error
+    finally:
+        handler.detach()
+
+
+def _argument(type: ValueType, value: Any) -> Array:
+    """Return `value` as an aligned C-contiguous array of the bytes that the function reads.
+
+    Raises:
+        QTransposeError: if it has the wrong element type, shape or range; the message continues "argument 0 ...".
+    """
+    element = type.element
+    array = _scalar(element, value) if type.is_scalar and isinstance(value, (bool, int, float)) else np.asarray(value)
+    if not _matches(element, array.dtype):
+        raise QTransposeError(f"has dtype {array.dtype}, expected {element.dtype} for {type.name}")
+    if not type.accepts(array.shape):
+        raise QTransposeError(f"has shape {list(array.shape)}, expected {type.name}")
+    if array.dtype.itemsize != element.dtype.itemsize or array.dtype.name in _NARROW_INTEGERS:
+        array = array.astype(element.dtype)
+    # A bool array holds bytes 0 and 1 only. Integers of fewer bits than their bytes could hold anything.
+    if element.kind == "int" and element.bits < 8 * array.dtype.itemsize and array.dtype != np.bool_ and array.size:
+        low, high = element.range
+        least, greatest = int(array.min()), int(array.max())
+        if least < low or greatest > high:
+            raise QTransposeError(f"has the value {least if least < low else greatest}, out of range for {type.name}")
+    return np.require(array, requirements=("C", "A"))
+
+
+
+
+def _matches(element: Element, dtype: np.dtype[Any]) -> bool:
+    """Whether an array of `dtype` can stand for elements of this type."""
+    if dtype == element.dtype:
+        return True
+    if element.kind == "float":
+        return False
+    signless = element.signedness == "none"
+    if dtype.name in _NARROW_INTEGERS:
+        unsigned = dtype.name.startswith("u")
+        same = dtype.name.lstrip("uint") == str(element.bits)
+        return same and (signless or unsigned == (element.signedness == "unsigned"))
+    if element.dtype == np.bool_:
+        return dtype in (np.int8, np.uint8)
+    return signless and dtype == np.dtype(f"uint{8 * element.dtype.itemsize}")
+
+
+def _scalar(element: Element, value: SupportsIndex | float) -> Array:
+    """Return a Python number as a 0-d array of the element type.
+
+    Raises:
+        QTransposeError: if it is not of that kind, or out of range.
+    """
+    if element.kind == "float":
+        return np.array(value, dtype=element.dtype)
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError as error:
+        raise QTransposeError(f"is {value!r}, expected an integer for {element.name}") from error
+    low, high = element.range
+    if not low <= number <= high:
+        raise QTransposeError(f"is {number}, out of range for {element.name}")
+    width = 8 * element.dtype.itemsize
+    return np.array(number % (1 << width), dtype=f"uint{width}").astype(element.dtype)
+
+
+def _descriptor(array: Array) -> list[int]:
+    """Return the words of the memref descriptor of a C-contiguous array."""
+    address = array.__array_interface__["data"][0]
+    strides = [1] * array.ndim
+    for axis in range(array.ndim - 2, -1, -1):
+        strides[axis] = strides[axis + 1] * array.shape[axis + 1]
+    return [address, address, 0, *array.shape, *strides]
+
+
+class _ResultLayout:
+    """Where the results of a function lie in the struct that it returns.
+
+    Attributes:
+        size: of the struct, in bytes.
+    """
+
+    def __init__(self, types: Sequence[ValueType]) -> None:
+        self._fields: list[tuple[ValueType, int]] = []
+        self.size = 0
+        for type in types:
+            width = type.element.dtype.itemsize if type.is_scalar else _WORD * (3 + 2 * len(type.shape))
+            alignment = min(width, _WORD)
+            offset = -(-self.size // alignment) * alignment
+            self._fields.append((type, offset))
+            self.size = offset + width
+
+    def take(self, struct: ctypes.Array[Any]) -> tuple[Array, ...]:
+        """Make arrays of a returned struct; they own its buffers."""
+        results = []
+        for type, offset in self._fields:
+            dtype = type.element.dtype
+            if type.is_scalar:
+                results.append(_normalize(type.element, np.frombuffer(struct, dtype, 1, offset).reshape(()).copy()))
+                continue
+            rank = len(type.shape)
+            words = np.frombuffer(struct, np.uint64, 3 + rank, offset).tolist()
+            results.append(np.asarray(_Buffer(*words[:2], tuple(words[3:]), dtype)).view(dtype))
+        return tuple(results)
+
+
+def _normalize(element: Element, scalar: Array) -> Array:
+    """Extend a scalar integer, whose bits beyond its width are not defined, to its array type."""
+    if element.kind == "float" or element.bits == 8 * element.dtype.itemsize:
+        return scalar
+    bits = int(scalar.view(f"uint{8 * scalar.dtype.itemsize}")) & ((1 << element.bits) - 1)
+    negative = element.signedness != "unsigned" and element.bits > 1 and bits >> (element.bits - 1)
+    return np.array(bits - (1 << element.bits) if negative else bits, dtype=element.dtype)
+
+
+class _Buffer:
+    """Memory that a compiled function has allocated, for NumPy to view; freed with the last view."""
+
+    def __init__(self, allocated: int, aligned: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self._allocated = allocated
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": shape,
+            # NumPy's protocol has no name for the types of ml_dtypes: bytes of that width, viewed as them later.
+            "typestr": f"<u{dtype.itemsize}",
+            "data": (aligned, False),
+        }
+
+    def __del__(self, free: Any = _free) -> None:
+        free(self._allocated)
