@@ -37,6 +37,7 @@ constexpr StringLiteral legalizePasses =
     // Before anything that folds dcast(qcast(x)) to x.
     "qtranspose-lower-quant-casts,"
     "inline{default-pipeline=},symbol-dce,"
+    "qtranspose-tile-fused-dequant,"
     "convert-elementwise-to-linalg,qtranspose-decompose-aggregates,"
     "qtranspose-legalize-storage-types,"
     "arith-expand,"
@@ -46,6 +47,7 @@ constexpr StringLiteral legalizePasses =
 constexpr StringLiteral bufferizePasses =
     "qtranspose-isolate-buffers,"
     "one-shot-bufferize{bufferize-function-boundaries=true "
+    "allow-return-allocs-from-loops=true "
     "function-boundary-type-conversion=identity-layout-map "
     "buffer-alignment=64},"
     "canonicalize,"

@@ -7,8 +7,10 @@ import operator
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, SupportsIndex
 
+import mlir
 import numpy as np
 from mlir.execution_engine import ExecutionEngine
 from mlir.passmanager import PassManager
@@ -18,6 +20,8 @@ from qtranspose.elements import Array, Element
 from qtranspose.errors import QTransposeError
 from qtranspose.functions import Signature, ValueType, find_function, signature
 
+# Copies between buffers of different strides call into it.
+_RUNTIME = next((Path(mlir.__path__[0]) / "lib").glob("libmlir_c_runner_utils.*"))
 _ASSERT_HANDLER = "qtranspose_assert_failed"
 _ASSERT_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -69,7 +73,7 @@ class Executable:
         # Code refers to all of these: they live as long as this object.
         self._callback = _ASSERT_CALLBACK(note_failure)
         with _diagnostics(module.context, f"cannot generate code for @{self.name}"):
-            self._engine = ExecutionEngine(module, opt_level=3, enable_object_dump=False)
+            self._engine = ExecutionEngine(module, opt_level=3, shared_libs=[str(_RUNTIME)], enable_object_dump=False)
         self._engine.register_runtime(_ASSERT_HANDLER, self._callback)
         address = self._engine.raw_lookup(entry)
         if not address:
@@ -162,8 +166,8 @@ def _copy(module: ir.Module) -> ir.Module:
     """Return a copy; big constants are shared."""
     source = module.operation.clone()
     copy = ir.Module.create(source.location)
-    for attribute in source.attributes:
-        copy.operation.attributes[attribute.name] = attribute.attr
+    for name in source.attributes:
+        copy.operation.attributes[name] = source.attributes[name]
     for op in list(source.regions[0].blocks[0].operations):
         copy.body.append(op)
     return copy
@@ -233,8 +237,6 @@ def _argument(type: ValueType, value: Any) -> Array:
         if least < low or greatest > high:
             raise QTransposeError(f"has the value {least if least < low else greatest}, out of range for {type.name}")
     return np.require(array, requirements=("C", "A"))
-
-
 
 
 def _matches(element: Element, dtype: np.dtype[Any]) -> bool:

@@ -205,6 +205,7 @@ def TileFusedDequant : Pass<"qtranspose-tile-fused-dequant"> {
     Option<"tileElements", "tile-elements", "int64_t", /*default=*/"8192",
            "Largest number of dequantized elements in a tile">,
   ];
+}
 
 //===----------------------------------------------------------------------===//
 // Lowering to the CPU
@@ -215,7 +216,7 @@ def CheckCpuInput : Pass<"qtranspose-check-cpu-input", "ModuleOp"> {
   let description = [{
     Emits one error for unranked or sparse tensors, complex numbers, f80, f128,
     tf32, tensors of integers wider than 64 bits, memrefs of sub-byte elements,
-    unregistered operations and calls of functions without a body. The
+    unregistered operations, recursion and calls of functions without a body. The
     lowerings that follow would fail unclearly or abort.
   }];
 }
@@ -248,6 +249,10 @@ def LowerQuantCasts : Pass<"qtranspose-lower-quant-casts", "ModuleOp"> {
 
 def DecomposeAggregates : Pass<"qtranspose-decompose-aggregates", "ModuleOp"> {
   let summary = "Decompose linalg.softmax, pack, unpack and Winograd ops";
+  let description = [{
+    Also turns a `tensor.expand_shape` into several dynamic sizes, on which
+    `expand-strided-metadata` aborts, into a `tensor.reshape`.
+  }];
   let dependentDialects = ["arith::ArithDialect", "linalg::LinalgDialect",
                            "math::MathDialect", "tensor::TensorDialect"];
 }

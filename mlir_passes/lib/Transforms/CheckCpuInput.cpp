@@ -35,9 +35,9 @@ StringRef whyUnsupported(Type type) {
     auto integer = dyn_cast<IntegerType>(element);
     if (integer && (integer.getWidth() == 0 || integer.getWidth() > 64))
       return "tensors of integers of 0 or more than 64 bits";
-    bool byteSized = !element.isIntOrFloat() ||
-                     (element.getIntOrFloatBitWidth() % 8 == 0 &&
-                      element.getIntOrFloatBitWidth() != 24);
+    bool byteSized =
+        !element.isIntOrFloat() || (element.getIntOrFloatBitWidth() % 8 == 0 &&
+                                    element.getIntOrFloatBitWidth() != 24);
     if (isa<MemRefType>(type) && !byteSized)
       return "memrefs of sub-byte or odd-width elements";
   }
@@ -83,8 +83,31 @@ struct CheckCpuInput : impl::CheckCpuInputBase<CheckCpuInput> {
       }
       return WalkResult::advance();
     });
-    if (result.wasInterrupted())
+    if (result.wasInterrupted() || failed(checkRecursion(symbols)))
       signalPassFailure();
+  }
+
+  /// Buffers cannot be given to the callers of a function that is its own
+  /// caller.
+  LogicalResult checkRecursion(SymbolTableCollection &symbols) {
+    llvm::DenseSet<Operation *> finished, active;
+    std::function<LogicalResult(func::FuncOp)> visit =
+        [&](func::FuncOp function) -> LogicalResult {
+      if (finished.contains(function))
+        return success();
+      if (!active.insert(function).second)
+        return function.emitError("the CPU target does not support recursion");
+      WalkResult result = function.walk([&](func::CallOp call) {
+        return WalkResult(visit(symbols.lookupNearestSymbolFrom<func::FuncOp>(
+            call, call.getCalleeAttr())));
+      });
+      active.erase(function);
+      finished.insert(function);
+      return failure(result.wasInterrupted());
+    };
+    WalkResult result = getOperation()->walk(
+        [&](func::FuncOp function) { return WalkResult(visit(function)); });
+    return failure(result.wasInterrupted());
   }
 };
 } // namespace

@@ -1,7 +1,8 @@
-//===- DecomposeAggregates.cpp - linalg ops without a loop body -----------===//
+//===- DecomposeAggregates.cpp - ops that no later lowering takes ---------===//
 
 #include "qtranspose/Passes.h"
 
+#include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 #include "mlir/IR/PatternMatch.h"
 
@@ -16,7 +17,8 @@ struct DecomposeAggregates
     SmallVector<Operation *> ops;
     getOperation()->walk([&](Operation *op) {
       if (isa<linalg::AggregatedOpInterface, linalg::PackOp, linalg::UnPackOp>(
-              op))
+              op) ||
+          expandsIntoSeveralDynamicSizes(op))
         ops.push_back(op);
     });
     IRRewriter rewriter(&getContext());
@@ -30,7 +32,30 @@ struct DecomposeAggregates
   }
 
 private:
+  /// `expand-strided-metadata` aborts on a group of two dynamic sizes, although
+  /// the op gives both.
+  static bool expandsIntoSeveralDynamicSizes(Operation *op) {
+    auto expand = dyn_cast<tensor::ExpandShapeOp>(op);
+    return expand &&
+           llvm::any_of(expand.getReassociationIndices(),
+                        [&](const ReassociationIndices &group) {
+                          return llvm::count_if(group, [&](int64_t dim) {
+                                   return expand.getResultType().isDynamicDim(
+                                       dim);
+                                 }) > 1;
+                        });
+  }
+
   static LogicalResult decompose(RewriterBase &rewriter, Operation *op) {
+    if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op)) {
+      Location loc = op->getLoc();
+      SmallVector<Value> sizes = getValueOrCreateConstantIndexOp(
+          rewriter, loc, expand.getMixedOutputShape());
+      Value shape = tensor::FromElementsOp::create(rewriter, loc, sizes);
+      rewriter.replaceOpWithNewOp<tensor::ReshapeOp>(op, expand.getResultType(),
+                                                     expand.getSrc(), shape);
+      return success();
+    }
     // Both erase the op they are given.
     if (auto pack = dyn_cast<linalg::PackOp>(op))
       return linalg::lowerPack(rewriter, pack);

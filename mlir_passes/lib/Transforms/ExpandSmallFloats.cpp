@@ -48,9 +48,9 @@ struct Emitter {
                                      DenseElementsAttr::get(type, scalar));
   }
   Value integer(unsigned width, uint64_t bits) const {
-    return constant(
-        b.getIntegerAttr(b.getIntegerType(width), APInt(width, bits, false,
-                                                        /*implicitTrunc=*/true)));
+    return constant(b.getIntegerAttr(b.getIntegerType(width),
+                                     APInt(width, bits, false,
+                                           /*implicitTrunc=*/true)));
   }
   Value bitcast(Type element, Value value) const {
     return arith::BitcastOp::create(b, loc, of(element), value);
@@ -136,8 +136,8 @@ Value smallToF32(const Emitter &e, Value value) {
   // With the fields in the f32's place the value is off by a power of two,
   // for subnormals as well.
   Value scaled = e.bitcast(f32, e.shl(magnitude, 23 - format.mantissa));
-  APFloat power = scalbn(APFloat(1.0f), 127 - format.bias,
-                         APFloat::rmNearestTiesToEven);
+  APFloat power =
+      scalbn(APFloat(1.0f), 127 - format.bias, APFloat::rmNearestTiesToEven);
   scaled = arith::MulFOp::create(b, e.loc, scaled,
                                  e.constant(b.getFloatAttr(f32, power)));
   Value result = e.bitcast(i32, scaled);
@@ -148,13 +148,13 @@ Value smallToF32(const Emitter &e, Value value) {
     result = e.select(e.compare(arith::CmpIPredicate::ugt, magnitude, inf), nan,
                       result);
   } else if (format.nanIsNegativeZero()) {
-    result = e.select(
-        e.compare(arith::CmpIPredicate::eq, bits, format.signBit()), nan,
-        result);
+    result =
+        e.select(e.compare(arith::CmpIPredicate::eq, bits, format.signBit()),
+                 nan, result);
   } else if (format.hasNaN()) {
-    result = e.select(
-        e.compare(arith::CmpIPredicate::eq, magnitude, format.nan()), nan,
-        result);
+    result =
+        e.select(e.compare(arith::CmpIPredicate::eq, magnitude, format.nan()),
+                 nan, result);
   }
   return e.bitcast(f32, arith::OrIOp::create(b, e.loc, result, sign));
 }
@@ -172,8 +172,8 @@ Value roundTo(const Emitter &e, Value value, FloatType target) {
   // Normal results: move the exponent, add just under half a unit (half, if
   // the kept part is odd), cut off. A carry into the exponent is right.
   uint64_t rebias = static_cast<uint64_t>(from.bias - to.bias) << from.mantissa;
-  Value moved = arith::SubIOp::create(b, e.loc, magnitude,
-                                      e.integer(from.width, rebias));
+  Value moved =
+      arith::SubIOp::create(b, e.loc, magnitude, e.integer(from.width, rebias));
   Value odd = e.mask(e.shr(moved, drop), 1);
   Value rounded = arith::AddIOp::create(
       b, e.loc, moved, e.integer(from.width, (1ull << (drop - 1)) - 1));
@@ -183,13 +183,13 @@ Value roundTo(const Emitter &e, Value value, FloatType target) {
   // Subnormal results: adding a power of two whose last bit weighs as much as
   // the format's last bit lets the hardware round.
   if (from.bias != to.bias) {
-    APFloat magic = scalbn(APFloat(from.semantics, 1),
-                           to.minExponent - int(to.mantissa) +
-                               int(from.mantissa),
-                           APFloat::rmNearestTiesToEven);
-    Value sum = arith::AddFOp::create(
-        b, e.loc, e.bitcast(sourceElement, magnitude),
-        e.constant(b.getFloatAttr(sourceElement, magic)));
+    APFloat magic =
+        scalbn(APFloat(from.semantics, 1),
+               to.minExponent - int(to.mantissa) + int(from.mantissa),
+               APFloat::rmNearestTiesToEven);
+    Value sum =
+        arith::AddFOp::create(b, e.loc, e.bitcast(sourceElement, magnitude),
+                              e.constant(b.getFloatAttr(sourceElement, magic)));
     Value small = arith::SubIOp::create(
         b, e.loc, e.bitcast(bitsType, sum),
         e.integer(from.width, magic.bitcastToAPInt().getZExtValue()));
@@ -202,7 +202,8 @@ Value roundTo(const Emitter &e, Value value, FloatType target) {
 
   code = e.select(e.compare(arith::CmpIPredicate::ugt, code, to.largest()),
                   e.integer(from.width, to.overflow()), code);
-  uint64_t inf = APFloat::getInf(from.semantics).bitcastToAPInt().getZExtValue();
+  uint64_t inf =
+      APFloat::getInf(from.semantics).bitcastToAPInt().getZExtValue();
   code = e.select(e.compare(arith::CmpIPredicate::ugt, magnitude, inf),
                   e.integer(from.width, to.nan()), code);
   Value sign = e.mask(e.shr(bits, from.width - to.width), to.signBit());
@@ -210,8 +211,8 @@ Value roundTo(const Emitter &e, Value value, FloatType target) {
   if (to.nanIsNegativeZero())
     result = e.select(e.compare(arith::CmpIPredicate::eq, code, 0),
                       e.integer(from.width, 0), result);
-  result = arith::TruncIOp::create(
-      b, e.loc, e.of(b.getIntegerType(to.width)), result);
+  result = arith::TruncIOp::create(b, e.loc, e.of(b.getIntegerType(to.width)),
+                                   result);
   return e.bitcast(target, result);
 }
 
@@ -231,9 +232,8 @@ Value convert(const Emitter &e, Value value, FloatType target) {
   if (source.getWidth() < target.getWidth())
     return arith::ExtFOp::create(b, e.loc, e.of(target), value);
   bool native = target.isF32() || (source.isF32() && target.isF16());
-  return native
-             ? Value(arith::TruncFOp::create(b, e.loc, e.of(target), value))
-             : roundTo(e, value, target);
+  return native ? Value(arith::TruncFOp::create(b, e.loc, e.of(target), value))
+                : roundTo(e, value, target);
 }
 
 /// True for conversions that `convert` leaves as one op.
@@ -261,8 +261,7 @@ bool computesInSmallFloat(Operation *op) {
          llvm::any_of(op->getResultTypes(), small);
 }
 
-struct ExpandSmallFloats
-    : impl::ExpandSmallFloatsBase<ExpandSmallFloats> {
+struct ExpandSmallFloats : impl::ExpandSmallFloatsBase<ExpandSmallFloats> {
   void runOnOperation() override {
     SmallVector<Operation *> ops;
     WalkResult result = getOperation()->walk([&](Operation *op) -> WalkResult {
@@ -277,8 +276,8 @@ struct ExpandSmallFloats
         if (isNative(source, target))
           return WalkResult::advance();
         if (isSmall(target) && Format(target).isE8M0())
-          return op->emitError("conversion to ") << target
-                                                 << " is not supported";
+          return op->emitError("conversion to ")
+                 << target << " is not supported";
         if (auto trunc = dyn_cast<arith::TruncFOp>(op);
             trunc && trunc.getRoundingmode().value_or(
                          arith::RoundingMode::to_nearest_even) !=
@@ -334,8 +333,8 @@ private:
       Type wide = e.of(fits ? b.getF32Type() : b.getF64Type());
       Value number =
           isa<arith::SIToFPOp>(op)
-              ? Value(arith::SIToFPOp::create(b, e.loc, wide,
-                                              op->getOperand(0)))
+              ? Value(
+                    arith::SIToFPOp::create(b, e.loc, wide, op->getOperand(0)))
               : arith::UIToFPOp::create(b, e.loc, wide, op->getOperand(0));
       result = convert(e, number, cast<FloatType>(getElementTypeOrSelf(type)));
     } else if (isa<arith::FPToSIOp, arith::FPToUIOp>(op)) {

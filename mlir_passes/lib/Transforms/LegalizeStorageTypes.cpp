@@ -132,8 +132,7 @@ void unpack(ArrayRef<char> source, unsigned width, bool isUnsigned,
       bits |= static_cast<uint64_t>(static_cast<uint8_t>(source[byte + 1]))
               << 8;
     bits = (bits >> (bit % 8)) & mask;
-    to = static_cast<char>(isUnsigned ? bits
-                                      : llvm::SignExtend64(bits, width));
+    to = static_cast<char>(isUnsigned ? bits : llvm::SignExtend64(bits, width));
     bit += width;
   }
 }
@@ -205,8 +204,8 @@ DenseResourceElementsAttr convertResource(DenseResourceElementsAttr attr,
   if (layout == BlobLayout::Packed)
     unpack(source, width, isUnsignedStorage(element), blob.getMutableData());
   else
-    widen(source, llvm::divideCeil(width, 8), width,
-          isUnsignedStorage(element), blob.getMutableData(), targetBytes);
+    widen(source, llvm::divideCeil(width, 8), width, isUnsignedStorage(element),
+          blob.getMutableData(), targetBytes);
   return DenseResourceElementsAttr::get(type, attr.getRawHandle().getKey(),
                                         std::move(blob));
 }
@@ -215,8 +214,8 @@ DenseResourceElementsAttr convertResource(DenseResourceElementsAttr attr,
 /// whole elements and see no scalar.
 bool movesElements(Operation *op) {
   return isa<func::FuncDialect, scf::SCFDialect, cf::ControlFlowDialect,
-             ml_program::MLProgramDialect,
-             bufferization::BufferizationDialect>(op->getDialect()) ||
+             ml_program::MLProgramDialect, bufferization::BufferizationDialect>(
+             op->getDialect()) ||
          isa<tensor::EmptyOp, tensor::CastOp, tensor::DimOp, tensor::RankOp,
              tensor::ExtractSliceOp, tensor::InsertSliceOp,
              tensor::ParallelInsertSliceOp, tensor::ConcatOp,
@@ -265,14 +264,14 @@ struct LegalizeStorageTypes
       Type storage = storageOf(type.getElementType());
       return storage ? type.clone(storage) : type;
     });
-    replacer.addReplacement([](DenseElementsAttr attr)
-                                -> std::pair<Attribute, WalkResult> {
-      Type element = attr.getElementType();
-      Type storage = storageOf(element);
-      if (!storage || storage == element || isa<VectorType>(attr.getType()))
-        return {attr, WalkResult::skip()};
-      return {convertDense(attr), WalkResult::skip()};
-    });
+    replacer.addReplacement(
+        [](DenseElementsAttr attr) -> std::pair<Attribute, WalkResult> {
+          Type element = attr.getElementType();
+          Type storage = storageOf(element);
+          if (!storage || storage == element || isa<VectorType>(attr.getType()))
+            return {attr, WalkResult::skip()};
+          return {convertDense(attr), WalkResult::skip()};
+        });
     replacer.addReplacement([&](DenseResourceElementsAttr attr)
                                 -> std::pair<Attribute, WalkResult> {
       Type element = attr.getElementType();

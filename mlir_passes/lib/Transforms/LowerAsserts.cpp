@@ -35,9 +35,9 @@ struct LowerAsserts : impl::LowerAssertsBase<LowerAsserts> {
     OpBuilder b = OpBuilder::atBlockBegin(getOperation().getBody());
     auto handlerFn = getOperation().lookupSymbol<func::FuncOp>(handler);
     if (!handlerFn) {
-      handlerFn = func::FuncOp::create(
-          b, getOperation().getLoc(), handler,
-          b.getFunctionType(b.getI64Type(), TypeRange()));
+      handlerFn =
+          func::FuncOp::create(b, getOperation().getLoc(), handler,
+                               b.getFunctionType(b.getI64Type(), TypeRange()));
       handlerFn.setPrivate();
       handlerFn->setAttr("llvm.emit_c_interface", b.getUnitAttr());
     }
@@ -65,8 +65,7 @@ private:
     function.getBody().push_back(failure);
 
     OpBuilder b = OpBuilder::atBlockEnd(failure);
-    Value code =
-        arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(number));
+    Value code = arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(number));
     func::CallOp::create(b, loc, handlerFn, code);
     SmallVector<Value> results;
     for (Type type : function.getResultTypes())

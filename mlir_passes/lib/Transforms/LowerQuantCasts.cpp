@@ -144,8 +144,8 @@ struct CastArithmetic {
                    Value zeroPoint) const {
     Value number;
     if (zeroPoint) {
-      Value centered = arith::SubIOp::create(b, loc, toWide(b, loc, stored),
-                                             zeroPoint);
+      Value centered =
+          arith::SubIOp::create(b, loc, toWide(b, loc, stored), zeroPoint);
       number = arith::SIToFPOp::create(b, loc, compute, centered);
     } else if (type.isSigned()) {
       number = arith::SIToFPOp::create(b, loc, compute, stored);
@@ -202,9 +202,8 @@ Value lowerCast(OpBuilder &b, Location loc, QuantizedType type,
   Type resultElement = getElementTypeOrSelf(resultType);
   bool dequantize = isa<FloatType>(resultElement);
   auto compute = [&](OpBuilder &b, Value value, Value scale, Value zeroPoint) {
-    return dequantize
-               ? arithmetic.dequantize(b, loc, value, scale, zeroPoint)
-               : arithmetic.quantize(b, loc, value, scale, zeroPoint);
+    return dequantize ? arithmetic.dequantize(b, loc, value, scale, zeroPoint)
+                      : arithmetic.quantize(b, loc, value, scale, zeroPoint);
   };
 
   // Parameters that do not vary are scalar constants, others operands.
@@ -233,8 +232,7 @@ Value lowerCast(OpBuilder &b, Location loc, QuantizedType type,
         b, loc, DenseElementsAttr::get(tensor, values));
   } else if (layout.zeroPoints.front() != 0) {
     zeroPoint = arith::ConstantOp::create(
-        b, loc,
-        b.getIntegerAttr(arithmetic.wide, layout.zeroPoints.front()));
+        b, loc, b.getIntegerAttr(arithmetic.wide, layout.zeroPoints.front()));
   }
 
   auto inputType = dyn_cast<RankedTensorType>(input.getType());
@@ -250,8 +248,7 @@ Value lowerCast(OpBuilder &b, Location loc, QuantizedType type,
     for (auto [dim, group] : llvm::enumerate(layout.reassociation))
       if (group.size() == 2)
         known[dim] = layout.loopShape[group[0]] * layout.loopShape[group[1]];
-    unsplitType =
-        RankedTensorType::get(known, inputType.getElementType());
+    unsplitType = RankedTensorType::get(known, inputType.getElementType());
     if (unsplitType != inputType)
       source = tensor::CastOp::create(b, loc, unsplitType, source);
     source = tensor::ExpandShapeOp::create(
@@ -278,9 +275,8 @@ Value lowerCast(OpBuilder &b, Location loc, QuantizedType type,
     maps.push_back(paramMap);
   }
   maps.push_back(identity);
-  Value init =
-      tensor::EmptyOp::create(b, loc, tensor::getMixedSizes(b, loc, source),
-                              resultElement);
+  Value init = tensor::EmptyOp::create(
+      b, loc, tensor::getMixedSizes(b, loc, source), resultElement);
   auto generic = linalg::GenericOp::create(
       b, loc, init.getType(), inputs, init, maps,
       SmallVector<utils::IteratorType>(loops, utils::IteratorType::parallel),
@@ -293,9 +289,8 @@ Value lowerCast(OpBuilder &b, Location loc, QuantizedType type,
   Value result = generic.getResult(0);
   if (layout.splits())
     result = tensor::CollapseShapeOp::create(
-        b, loc,
-        RankedTensorType::get(unsplitType.getShape(), resultElement), result,
-        layout.reassociation);
+        b, loc, RankedTensorType::get(unsplitType.getShape(), resultElement),
+        result, layout.reassociation);
   if (result.getType() != resultType)
     result = tensor::CastOp::create(b, loc, resultType, result);
   return result;
@@ -330,8 +325,8 @@ struct LowerQuantCasts : impl::LowerQuantCastsBase<LowerQuantCasts> {
     hasCalibrated.addWalk(
         [](CalibratedQuantizedType) { return WalkResult::interrupt(); });
     WalkResult walk = getOperation()->walk([&](Operation *op) -> WalkResult {
-      auto types = llvm::concat<const Type>(op->getOperandTypes(),
-                                            op->getResultTypes());
+      auto types =
+          llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes());
       auto calibrated = [&](auto typeOrAttr) {
         return hasCalibrated.walk(typeOrAttr).wasInterrupted();
       };
@@ -351,8 +346,8 @@ struct LowerQuantCasts : impl::LowerQuantCastsBase<LowerQuantCasts> {
           return op->emitError("unranked tensors are not supported");
         auto type = cast<QuantizedType>(getElementTypeOrSelf(side));
         auto tensor = dyn_cast<RankedTensorType>(side);
-        auto layout =
-            getLayout(op, type, tensor ? tensor.getShape() : ArrayRef<int64_t>());
+        auto layout = getLayout(
+            op, type, tensor ? tensor.getShape() : ArrayRef<int64_t>());
         if (failed(layout))
           return failure();
         casts.push_back({op, type, std::move(*layout)});
@@ -379,8 +374,8 @@ struct LowerQuantCasts : impl::LowerQuantCastsBase<LowerQuantCasts> {
       // are replaced below.
       if (dequantize)
         input = StorageCastOp::create(
-            b, cast.op->getLoc(), withElement(input.getType(), storageType(cast.type)),
-            input);
+            b, cast.op->getLoc(),
+            withElement(input.getType(), storageType(cast.type)), input);
       Value value = lowerCast(b, cast.op->getLoc(), cast.type, cast.layout,
                               input, lowered);
       if (dequantize) {
