@@ -154,3 +154,27 @@ func.func @plain(%x: tensor<1x5xf32>, %w: tensor<3x5xf32>, %acc: tensor<1x3xf32>
   %y = linalg.matmul ins(%x, %t : tensor<1x5xf32>, tensor<5x3xf32>) outs(%acc : tensor<1x3xf32>) -> tensor<1x3xf32>
   return %y : tensor<1x3xf32>
 }
+
+// -----
+
+// The policy also holds across a call.
+
+// CHECK: remark: [Missed] row-count-not-static | {{.*}} Function=call |
+#id = affine_map<(d0, d1) -> (d0, d1)>
+func.func private @dequantize(%q: tensor<3x5xi8>) -> tensor<3x5xf32> {
+  %e = tensor.empty() : tensor<3x5xf32>
+  %w = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%q : tensor<3x5xi8>) outs(%e : tensor<3x5xf32>) {
+  ^bb0(%in: i8, %out: f32):
+    %a = arith.sitofp %in : i8 to f32
+    linalg.yield %a : f32
+  } -> tensor<3x5xf32>
+  return %w : tensor<3x5xf32>
+}
+func.func @call(%x: tensor<?x5xf32>, %q: tensor<3x5xi8>, %acc: tensor<?x3xf32>) -> tensor<?x3xf32> {
+  %w = call @dequantize(%q) : (tensor<3x5xi8>) -> tensor<3x5xf32>
+  %f = tensor.empty() : tensor<5x3xf32>
+  %t = linalg.transpose ins(%w : tensor<3x5xf32>) outs(%f : tensor<5x3xf32>) permutation = [1, 0]
+  %y = linalg.matmul ins(%x, %t : tensor<?x5xf32>, tensor<5x3xf32>) outs(%acc : tensor<?x3xf32>) -> tensor<?x3xf32>
+  return %y : tensor<?x3xf32>
+}

@@ -452,3 +452,15 @@ func.func @near_misses(%q: tensor<3x3xi8>, %x: tensor<3xf32>, %s: f32) -> (tenso
   return %copy, %broadcast, %cast, %two, %diagonal
       : tensor<3x3xf32>, tensor<3x3xf32>, tensor<3x3xf16>, tensor<3x3xf32>, tensor<3x3xf32>
 }
+
+// -----
+
+// In a block that cannot be reached a value may depend on itself.
+
+func.func @unreachable(%e: tensor<3x3xf32>) {
+  return
+^bb1:
+  %t = linalg.transpose ins(%u : tensor<3x3xf32>) outs(%e : tensor<3x3xf32>) permutation = [1, 0]
+  %u = linalg.transpose ins(%t : tensor<3x3xf32>) outs(%e : tensor<3x3xf32>) permutation = [1, 0]
+  cf.br ^bb1
+}

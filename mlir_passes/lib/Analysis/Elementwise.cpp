@@ -163,17 +163,6 @@ static OrRefusal<Elementwise> matchTensorOp(Operation *op) {
   return Elementwise{op, op->getOperands(), maps, identity};
 }
 
-/// Whether a data movement moves what is, or could be, dequantized elements.
-static bool movesDequantized(Operation *op) {
-  return llvm::any_of(op->getOperands(), [](Value operand) {
-    if (!isa<RankedTensorType>(operand.getType()))
-      return false;
-    OrRefusal<DequantCone> cone = matchDequantization(operand);
-    auto *refusal = std::get_if<Refusal>(&cone);
-    return !refusal || refusal->reason != Reason::NotADequantization;
-  });
-}
-
 OrRefusal<Elementwise> matchElementwise(Operation *op) {
   if (!op)
     return refuse(Reason::NotADequantization,
@@ -187,7 +176,7 @@ OrRefusal<Elementwise> matchElementwise(Operation *op) {
   if (quantized)
     return refuse(Reason::QuantizedElementType,
                   name + " has a quantized element type");
-  if (isDataMovement(op) && movesDequantized(op))
+  if (isDataMovement(op))
     return refuse(Reason::DataMovementInBetween,
                   name + " stands above the transpose");
   bool isTensorOp = OpTrait::hasElementwiseMappableTraits(op) &&
@@ -283,8 +272,8 @@ public:
 
   std::vector<Elementwise> ops;
   llvm::SetVector<Value> leaves;
-  /// Why the cone ends at some leaf that an op computes.
-  std::optional<Refusal> blocked;
+  /// A leaf that an op computes, but not element by element.
+  Value blocked;
 
 private:
   llvm::DenseSet<Value> visited;
@@ -308,7 +297,7 @@ void ConeBuilder::collect(Value value) {
   OrRefusal<Elementwise> match = matchElementwise(value.getDefiningOp());
   if (auto *refusal = std::get_if<Refusal>(&match)) {
     if (refusal->reason != Reason::NotADequantization && !blocked)
-      blocked = *refusal;
+      blocked = value;
     leaves.insert(value);
     return;
   }
@@ -384,17 +373,50 @@ Flow ConeBuilder::follow() {
   return result;
 }
 
+/// Whether converted elements reach a data movement, moved or not on the way.
+static bool movesConverted(Operation *movement) {
+  llvm::SetVector<Operation *> reached;
+  reached.insert(movement);
+  for (unsigned i = 0; i != reached.size(); ++i) {
+    Operation *op = reached[i];
+    auto linalgOp = dyn_cast<linalg::LinalgOp>(op);
+    bool isTensorOp = OpTrait::hasElementwiseMappableTraits(op);
+    if (linalgOp ? linalgOp.getNumReductionLoops() != 0
+                 : !isTensorOp && !isDataMovement(op))
+      continue;
+    bool converts = isStorageConversion(*op);
+    if (linalgOp && linalgOp.getBlock())
+      converts = llvm::any_of(*linalgOp.getBlock(), isStorageConversion);
+    if (converts)
+      return true;
+    for (Value operand : op->getOperands())
+      if (Operation *producer = operand.getDefiningOp())
+        reached.insert(producer);
+  }
+  return false;
+}
+
 OrRefusal<DequantCone> matchDequantization(Value value) {
   value = lookThroughTransposes(value);
-  OrRefusal<Elementwise> match = matchElementwise(value.getDefiningOp());
-  if (auto *refusal = std::get_if<Refusal>(&match))
+  Operation *op = value.getDefiningOp();
+  OrRefusal<Elementwise> match = matchElementwise(op);
+  if (auto *refusal = std::get_if<Refusal>(&match)) {
+    if (refusal->reason == Reason::DataMovementInBetween && !movesConverted(op))
+      return refuse(Reason::NotADequantization,
+                    "the value is produced by " + quoted(op));
     return *refusal;
+  }
   ConeBuilder builder;
   builder.collect(value);
-  if (!builder.follow().converted)
-    return builder.blocked.value_or(
-        refuse(Reason::NotADequantization,
-               "no stored value is converted above the transpose"));
+  if (!builder.follow().converted) {
+    // The most precise reason is that of the op at which the cone ends.
+    if (Value end = builder.blocked)
+      if (auto below = matchDequantization(end);
+          auto *refusal = std::get_if<Refusal>(&below))
+        return *refusal;
+    return refuse(Reason::NotADequantization,
+                  "no stored value is converted above the transpose");
+  }
   for (Value leaf : builder.leaves)
     if (!isParameter(leaf)) {
       Operation *producer = leaf.getDefiningOp();

@@ -12,6 +12,7 @@
 
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
+#include "mlir/IR/Iterators.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -302,6 +303,8 @@ std::optional<Refusal> Folder::foldIntoProducer(const Composed &composed) {
 }
 
 std::optional<Refusal> Folder::foldIntoConverter(Operation *op) {
+  if (isDataMovement(op))
+    return refuse(Reason::NotADequantization, "elements are moved again");
   OrRefusal<Elementwise> match = matchElementwise(op);
   if (auto *refusal = std::get_if<Refusal>(&match))
     return *refusal;
@@ -707,6 +710,11 @@ struct FoldTransposeIntoDequant
   }
 
 private:
+  /// In unreachable blocks, a value may depend on itself.
+  void walkReachable(function_ref<void(Operation *)> visit) {
+    getOperation()->walk<WalkOrder::PreOrder, ForwardDominanceIterator<>>(
+        visit);
+  }
   void collectTransposes(Worklist &worklist);
   void foldIntoCallees(Worklist &worklist, RewriterBase &rewriter,
                        Folder &folder);
@@ -715,7 +723,7 @@ private:
 };
 
 void FoldTransposeIntoDequant::collectTransposes(Worklist &worklist) {
-  getOperation()->walk([&](Operation *op) {
+  walkReachable([&](Operation *op) {
     if (matchTranspose(op))
       worklist.ops.insert(op);
   });
@@ -751,8 +759,10 @@ void FoldTransposeIntoDequant::foldIntoCallees(Worklist &worklist,
 }
 
 void FoldTransposeIntoDequant::storeAsNK(Worklist &worklist, Folder &folder) {
-  getOperation()->walk([&](linalg::LinalgOp op) {
-    if (op.hasPureTensorSemantics() && linalg::isaContractionOpInterface(op))
+  walkReachable([&](Operation *op) {
+    auto linalgOp = dyn_cast<linalg::LinalgOp>(op);
+    if (linalgOp && linalgOp.hasPureTensorSemantics() &&
+        linalg::isaContractionOpInterface(linalgOp))
       worklist.ops.insert(op);
   });
   while (!worklist.ops.empty()) {

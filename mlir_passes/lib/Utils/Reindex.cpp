@@ -87,7 +87,9 @@ bool Planner::staysAlive(Operation *op) {
     if (served.contains(&use) || isOpTriviallyDead(user) ||
         isa<tensor::DimOp>(user))
       return false;
-    bool mayDie = permutations.contains(user) || matchTranspose(user);
+    std::optional<Transpose> transpose = matchTranspose(user);
+    bool mayDie =
+        permutations.contains(user) || (transpose && transpose->isOnTensors());
     return !mayDie || staysAlive(user);
   });
   return alive[op] = result;
