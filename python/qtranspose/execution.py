@@ -25,6 +25,8 @@ _RUNTIME = next((Path(mlir.__path__[0]) / "lib").glob("libmlir_c_runner_utils.*"
 _ASSERT_HANDLER = "qtranspose_assert_failed"
 _ASSERT_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+# Its stubs in 22.1.8 do not know `enable_object_dump`.
+_ENGINE: Any = ExecutionEngine
 _WORD = 8
 _NARROW_INTEGERS = ("int1", "uint1", "int2", "uint2", "int4", "uint4")
 
@@ -73,8 +75,9 @@ class Executable:
         # Code refers to all of these: they live as long as this object.
         self._callback = _ASSERT_CALLBACK(note_failure)
         with _diagnostics(module.context, f"cannot generate code for @{self.name}"):
-            self._engine = ExecutionEngine(module, opt_level=3, shared_libs=[str(_RUNTIME)], enable_object_dump=False)
-        self._engine.register_runtime(_ASSERT_HANDLER, self._callback)
+            self._engine = _ENGINE(module, opt_level=3, shared_libs=[str(_RUNTIME)], enable_object_dump=False)
+        callback = ctypes.cast(self._callback, ctypes.c_void_p)
+        self._engine.raw_register_runtime(f"_mlir_ciface_{_ASSERT_HANDLER}", callback)
         address = self._engine.raw_lookup(entry)
         if not address:
             raise QTransposeError(f"cannot generate code for @{self.name}")
@@ -111,11 +114,11 @@ class Executable:
                 words.append(int.from_bytes(array.tobytes(), "little") & ((1 << type.element.bits) - 1))
             else:
                 words += _descriptor(array)
-        returned = ctypes.create_string_buffer(max(self._results.size, 1))
+        returned = np.zeros(max(self._results.size, 1), np.uint8)
         buffer = (ctypes.c_uint64 * max(len(words), 1))(*words)
         base = ctypes.addressof(buffer)
         pointers = [base + _WORD * position for position in range(len(words))]
-        pointers.append(ctypes.addressof(returned))
+        pointers.append(returned.ctypes.data)
         self._failed.number = None
         self._entry((ctypes.c_uint64 * len(pointers))(*pointers))
         results = self._results.take(returned)
@@ -206,7 +209,7 @@ def _diagnostics(context: ir.Context, what: str) -> Iterator[None]:
         messages.append(diagnostic.message)
         return True
 
-    handler = context.attach_diagnostic_handler(collect)
+    handler: Any = context.attach_diagnostic_handler(collect)
     try:
         yield
     except RuntimeError as error:
@@ -300,17 +303,18 @@ class _ResultLayout:
             self._fields.append((type, offset))
             self.size = offset + width
 
-    def take(self, struct: ctypes.Array[Any]) -> tuple[Array, ...]:
+    def take(self, struct: Array) -> tuple[Array, ...]:
         """Make arrays of a returned struct; they own its buffers."""
         results = []
         for type, offset in self._fields:
             dtype = type.element.dtype
             if type.is_scalar:
-                results.append(_normalize(type.element, np.frombuffer(struct, dtype, 1, offset).reshape(()).copy()))
+                scalar = struct[offset : offset + dtype.itemsize].view(dtype).reshape(())
+                results.append(_normalize(type.element, scalar.copy()))
                 continue
             rank = len(type.shape)
-            words = np.frombuffer(struct, np.uint64, 3 + rank, offset).tolist()
-            results.append(np.asarray(_Buffer(*words[:2], tuple(words[3:]), dtype)).view(dtype))
+            words: list[int] = struct[offset : offset + _WORD * (3 + rank)].view(np.uint64).tolist()
+            results.append(np.asarray(_Buffer(words[0], words[1], tuple(words[3:]), dtype)).view(dtype))
         return tuple(results)
 
 
