@@ -2,6 +2,7 @@
 
 #include "RemarkCollector.h"
 #include "qtranspose/Passes.h"
+#include "qtranspose/Transforms/FuseDequantIntoMatmul.h"
 
 #include "mlir/CAPI/IR.h"
 #include "mlir/CAPI/Rewrite.h"
@@ -27,6 +28,8 @@ struct PatternSet {
 constexpr std::array patternSets = {
     PatternSet{"fold_transpose_into_dequant",
                qtranspose::populateFoldTransposeIntoDequantPatterns},
+    PatternSet{"fuse_dequant_into_matmul",
+               qtranspose::populateFuseDequantIntoMatmulPatterns},
 };
 
 /// NanobindAdaptors.h of MLIR 22 declares its caster for this type with a

@@ -4,6 +4,7 @@
 #ifndef QTRANSPOSE_PASSES_H
 #define QTRANSPOSE_PASSES_H
 
+#include "qtranspose/Transforms/ContractionFusion.h"
 #include "qtranspose/Transforms/FoldTransposeIntoDequant.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -22,7 +23,7 @@
 namespace mlir::qtranspose {
 
 /// Where `qtranspose-fuse-dequant-into-matmul` dequantizes a weight.
-enum class FusionDecision { Auto, Element, Tile };
+enum class FusionDecision { Auto, Element, Tile, Materialize };
 
 #define GEN_PASS_DECL
 #include "qtranspose/Passes.h.inc"

@@ -156,9 +156,12 @@ def FuseDequantIntoMatmul : Pass<"qtranspose-fuse-dequant-into-matmul"> {
     cost more than the matmul: one dequantizing producer stays, marked
     `qtranspose.tile_fused`, and code generation computes it per tile
     (`tile`). Moving or widening an element is free and always done in the
-    body.
+    body. `materialize` (never chosen by the model: it writes and reads the
+    weight at full size) leaves the producer to be computed once, marked
+    `qtranspose.materialized`.
 
-    Sums keep their order: dims are split, never reordered.
+    Sums keep their order: dims are split, never reordered, so no
+    floating-point sum is reassociated.
   }];
   let dependentDialects = ["arith::ArithDialect", "linalg::LinalgDialect",
                            "tensor::TensorDialect"];
@@ -173,7 +176,19 @@ def FuseDequantIntoMatmul : Pass<"qtranspose-fuse-dequant-into-matmul"> {
              clEnumValN(FusionDecision::Element, "element",
                         "in the contraction's body"),
              clEnumValN(FusionDecision::Tile, "tile",
-                        "in a producer that code generation fuses per tile"))
+                        "in a producer that code generation fuses per tile"),
+             clEnumValN(FusionDecision::Materialize, "materialize",
+                        "in a producer that is computed once and stored"))
+           }]>,
+    Option<"consumerLayout", "consumer-layout", "ProducerLayout",
+           /*default=*/"ProducerLayout::AsIterated",
+           "Dim order of a producer that remains", [{::llvm::cl::values(
+             clEnumValN(ProducerLayout::AsIterated, "as-iterated",
+                        "as the contraction iterates"),
+             clEnumValN(ProducerLayout::KN, "kn",
+                        "the dims that are summed over first"),
+             clEnumValN(ProducerLayout::NK, "nk",
+                        "the dims that are summed over last"))
            }]>,
   ];
 }

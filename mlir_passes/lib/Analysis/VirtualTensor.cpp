@@ -450,9 +450,8 @@ Expr Tracer::traceOp(Operation *op, unsigned resultNumber,
   if (isa<ml_program::GlobalLoadOp, ml_program::GlobalLoadConstOp>(op))
     return isConstantTensor(result) ? pool.leaf(result, coordinates)
                                     : stop(Reason::MutableGlobal);
-  // A producer that code generation fuses per tile is already decided.
-  if (op->hasAttr("qtranspose.tile_fused"))
-    return stop(Reason::AlreadyTileFused);
+  if (op->hasAttr(tileFusedAttrName) || op->hasAttr(materializedAttrName))
+    return stop(Reason::AlreadyDecided);
 
   // Views.
   if (auto cast = dyn_cast<tensor::CastOp>(op))

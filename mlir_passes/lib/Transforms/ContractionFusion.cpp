@@ -560,11 +560,14 @@ ContractionFusion::PartResult ContractionFusion::planPart(
   llvm::SetVector<Expr> bodyLeaves;
   for (auto [index, expr] : llvm::enumerate(part.bodyOperands)) {
     part.producerOf.push_back(-1);
-    if (fusion[index] != OperandFusion::Tile) {
+    if (fusion[index] == OperandFusion::Keep ||
+        fusion[index] == OperandFusion::Element) {
       collectLeaves(expr, bodyLeaves);
       continue;
     }
     Producer producer;
+    producer.mark = fusion[index] == OperandFusion::Tile ? tileFusedAttrName
+                                                         : materializedAttrName;
     producer.expr = expr;
     llvm::SetVector<Expr> leaves;
     collectLeaves(expr, leaves);
@@ -582,6 +585,16 @@ ContractionFusion::PartResult ContractionFusion::planPart(
     for (unsigned f = 0; f < part.space.getFactors().size(); ++f)
       if (used.contains(f))
         producer.factors.push_back(f);
+    if (layout != ProducerLayout::AsIterated)
+      llvm::stable_sort(producer.factors, [&](unsigned a, unsigned b) {
+        auto isSummed = [&](unsigned factor) {
+          return op.getIteratorTypesArray()[part.space.getFactors()[factor]
+                                                .dim] ==
+                 utils::IteratorType::reduction;
+        };
+        return layout == ProducerLayout::KN ? isSummed(a) > isSummed(b)
+                                            : isSummed(a) < isSummed(b);
+      });
     part.producerOf.back() = part.producers.size();
     part.producers.push_back(std::move(producer));
   }
@@ -611,7 +624,9 @@ ContractionFusion::PartResult ContractionFusion::planPart(
 
 std::optional<Refusal>
 ContractionFusion::plan(llvm::ArrayRef<TracedOperand> operands,
-                        llvm::ArrayRef<OperandFusion> decisions) {
+                        llvm::ArrayRef<OperandFusion> decisions,
+                        ProducerLayout producerLayout) {
+  layout = producerLayout;
   for (Value operand : op->getOperands())
     if (hasEncoding(operand))
       return Refusal{Reason::TensorEncoding, "an operand of the contraction"};
@@ -747,7 +762,7 @@ Value ContractionFusion::emitProducer(RewriterBase &rewriter, Location loc,
         linalg::YieldOp::create(builder, bodyLoc,
                                 emitExpr(builder, bodyLoc, local, known));
       });
-  generic->setAttr("qtranspose.tile_fused", rewriter.getUnitAttr());
+  generic->setAttr(producer.mark, rewriter.getUnitAttr());
   return generic.getResult(0);
 }
 
@@ -853,9 +868,7 @@ ContractionFusion::apply(RewriterBase &rewriter, Location loc) {
   Value value = op.getDpsInitOperand(0)->get();
   for (const Part &part : parts)
     created.push_back(applyPart(rewriter, loc, part, value));
-  llvm::SmallVector<Value> operands(op->getOperands());
   rewriter.replaceOp(op, value);
-  eraseIfDead(rewriter, operands);
   return created;
 }
 

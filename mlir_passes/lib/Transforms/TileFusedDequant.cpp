@@ -24,7 +24,7 @@ constexpr llvm::StringLiteral passName = "tile-fused-dequant";
 
 bool isMarked(Value value) {
   Operation *producer = value.getDefiningOp();
-  return producer && producer->hasAttr("qtranspose.tile_fused");
+  return producer && producer->hasAttr(tileFusedAttrName);
 }
 
 /// The largest divisor of `extent` that is at most `limit`; `limit` itself if
@@ -89,7 +89,7 @@ struct TileFusedDequant : impl::TileFusedDequantBase<TileFusedDequant> {
   void runOnOperation() override {
     llvm::SmallVector<linalg::LinalgOp> consumers;
     getOperation()->walk([&](linalg::LinalgOp op) {
-      if (!op->hasAttr("qtranspose.tile_fused") && isContraction(op) &&
+      if (!op->hasAttr(tileFusedAttrName) && isContraction(op) &&
           llvm::any_of(op->getOperands(), isMarked))
         consumers.push_back(op);
     });
@@ -136,7 +136,7 @@ struct TileFusedDequant : impl::TileFusedDequantBase<TileFusedDequant> {
       }
       remarkPassed(op, passName, "tiled", "");
       for (Operation *inner : tiled->tiledAndFusedOps)
-        if (inner->hasAttr("qtranspose.tile_fused"))
+        if (inner->hasAttr(tileFusedAttrName))
           shrinkInit(rewriter, cast<linalg::LinalgOp>(inner));
       llvm::SmallVector<Value> operands(op->getOperands());
       llvm::SmallVector<Value> replacements;

@@ -30,6 +30,11 @@
 
 namespace mlir::qtranspose {
 
+/// Marks a dequantizing producer that code generation computes per tile.
+constexpr llvm::StringLiteral tileFusedAttrName = "qtranspose.tile_fused";
+/// Marks a dequantizing producer that is meant to be computed once.
+constexpr llvm::StringLiteral materializedAttrName = "qtranspose.materialized";
+
 class ScalarExpr;
 using Expr = const ScalarExpr *;
 

@@ -46,9 +46,17 @@ struct TracedOperand {
 
 /// What becomes of an operand.
 enum class OperandFusion {
-  Keep,    ///< read as it is
-  Element, ///< its expression moves into the contraction's body
-  Tile,    ///< one producer remains, marked `qtranspose.tile_fused`
+  Keep,        ///< read as it is
+  Element,     ///< its expression moves into the contraction's body
+  Tile,        ///< one producer remains, marked `qtranspose.tile_fused`
+  Materialize, ///< one producer remains, marked `qtranspose.materialized`
+};
+
+/// The order of a remaining producer's dims.
+enum class ProducerLayout {
+  AsIterated, ///< as the contraction iterates: what it adds up innermost
+  KN,         ///< summed dims outside, the others inside
+  NK,         ///< summed dims inside, the others outside
 };
 
 /// True for a linalg op on tensors that reduces, has one result and combines
@@ -65,11 +73,14 @@ public:
 
   /// Plans the rewrite with one decision per operand of `operands`. Nothing is
   /// changed.
-  std::optional<Refusal> plan(llvm::ArrayRef<TracedOperand> operands,
-                              llvm::ArrayRef<OperandFusion> decisions);
+  std::optional<Refusal>
+  plan(llvm::ArrayRef<TracedOperand> operands,
+       llvm::ArrayRef<OperandFusion> decisions,
+       ProducerLayout layout = ProducerLayout::AsIterated);
 
-  /// Applies the plan, replaces the contraction, and erases it with those of
-  /// its producers that nothing else uses. Returns the new contractions.
+  /// Applies the plan and replaces the contraction, in place of which stand
+  /// the contractions returned. Producers that it was the last to use are
+  /// left dead: see eraseIfDead().
   llvm::SmallVector<linalg::GenericOp> apply(RewriterBase &rewriter,
                                              Location loc);
 
@@ -83,7 +94,8 @@ private:
   };
   /// A generic that computes an operand for a tile-fused contraction.
   struct Producer {
-    llvm::SmallVector<unsigned> factors; ///< its dims, in factor order
+    llvm::SmallVector<unsigned> factors; ///< its dims
+    llvm::StringRef mark; ///< attribute that says who computes it
     Expr expr;
     llvm::SmallVector<Input, 0> inputs;
   };
@@ -128,6 +140,7 @@ private:
 
   linalg::LinalgOp op;
   ExprPool &pool;
+  ProducerLayout layout = ProducerLayout::AsIterated;
   llvm::SmallVector<Part, 0> parts;
 };
 
