@@ -8,7 +8,6 @@
 #include "mlir/Dialect/Quant/IR/QuantTypes.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
-#include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/CallInterfaces.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -201,9 +200,11 @@ OpFoldResult getSplat(Value value) {
     if (scalar.getType() == getElementTypeOrSelf(value))
       return scalar;
   }
-  SplatElementsAttr attr;
-  if (matchPattern(value, m_Constant(&attr)))
-    return cast<TypedAttr>(attr.getSplatValue<Attribute>());
+  // Constants of other dialects may have types that `arith` has not.
+  if (auto constant = dyn_cast_or_null<arith::ConstantOp>(op))
+    if (auto attr = dyn_cast<SplatElementsAttr>(constant.getValue()))
+      if (auto element = dyn_cast<TypedAttr>(attr.getSplatValue<Attribute>()))
+        return element;
   return {};
 }
 
