@@ -146,3 +146,55 @@ func.func @left(%x: tensor<3x7xf32>, %q: tensor<3x5xi8>, %acc: tensor<5x7xf32>) 
   %y = linalg.matmul indexing_maps = [#a, #b, #c] ins(%w, %x : tensor<3x5xf32>, tensor<3x7xf32>) outs(%acc : tensor<5x7xf32>) -> tensor<5x7xf32>
   return %y, %t : tensor<5x7xf32>, tensor<5x3xf32>
 }
+
+// -----
+
+// Two transposes, the first of which already yields the layout; a batched matmul whose map broadcasts the weight.
+
+// CHECK-LABEL: func.func @through_two
+// CHECK:         %[[W:.+]] = linalg.generic {{.*}} outs(%{{.+}} : tensor<2x3x5xf32>)
+// CHECK-NOT:     linalg.transpose
+// CHECK:         linalg.batch_matmul indexing_maps
+// CHECK-SAME:      ins(%{{.+}}, %[[W]] : tensor<2x7x5xf32>, tensor<2x3x5xf32>)
+#id = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+func.func @through_two(%x: tensor<2x7x5xf32>, %q: tensor<5x2x3xi8>, %acc: tensor<2x7x3xf32>) -> tensor<2x7x3xf32> {
+  %e = tensor.empty() : tensor<5x2x3xf32>
+  %w = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%q : tensor<5x2x3xi8>) outs(%e : tensor<5x2x3xf32>) {
+  ^bb0(%in: i8, %out: f32):
+    %a = arith.sitofp %in : i8 to f32
+    linalg.yield %a : f32
+  } -> tensor<5x2x3xf32>
+  %f = tensor.empty() : tensor<2x3x5xf32>
+  %t = linalg.transpose ins(%w : tensor<5x2x3xf32>) outs(%f : tensor<2x3x5xf32>) permutation = [1, 2, 0]
+  %g = tensor.empty() : tensor<2x5x3xf32>
+  %u = linalg.transpose ins(%t : tensor<2x3x5xf32>) outs(%g : tensor<2x5x3xf32>) permutation = [0, 2, 1]
+  %y = linalg.batch_matmul ins(%x, %u : tensor<2x7x5xf32>, tensor<2x5x3xf32>) outs(%acc : tensor<2x7x3xf32>) -> tensor<2x7x3xf32>
+  return %y : tensor<2x7x3xf32>
+}
+
+// -----
+
+// CHECK-DAG:   #[[$W:.+]] = affine_map<(d0, d1, d2, d3) -> (d2, d3)>
+// CHECK-LABEL: func.func @broadcast
+// CHECK-NOT:     linalg.transpose
+// CHECK:         linalg.generic {indexing_maps = [#{{.+}}, #[[$W]], #{{.+}}], iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+// CHECK-SAME:      tensor<2x7x5xf32>, tensor<3x5xf32>
+#id = affine_map<(d0, d1) -> (d0, d1)>
+#x = affine_map<(d0, d1, d2, d3) -> (d0, d1, d3)>
+#w = affine_map<(d0, d1, d2, d3) -> (d3, d2)>
+#y = affine_map<(d0, d1, d2, d3) -> (d0, d1, d2)>
+func.func @broadcast(%x: tensor<2x7x5xf32>, %q: tensor<3x5xi8>, %acc: tensor<2x7x3xf32>) -> tensor<2x7x3xf32> {
+  %e = tensor.empty() : tensor<3x5xf32>
+  %w = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%q : tensor<3x5xi8>) outs(%e : tensor<3x5xf32>) {
+  ^bb0(%in: i8, %out: f32):
+    %a = arith.sitofp %in : i8 to f32
+    linalg.yield %a : f32
+  } -> tensor<3x5xf32>
+  %f = tensor.empty() : tensor<5x3xf32>
+  %t = linalg.transpose ins(%w : tensor<3x5xf32>) outs(%f : tensor<5x3xf32>) permutation = [1, 0]
+  %y = linalg.batch_matmul indexing_maps = [#x, #w, #y] ins(%x, %t : tensor<2x7x5xf32>, tensor<5x3xf32>)
+      outs(%acc : tensor<2x7x3xf32>) -> tensor<2x7x3xf32>
+  return %y : tensor<2x7x3xf32>
+}

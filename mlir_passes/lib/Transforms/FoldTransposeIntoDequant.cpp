@@ -177,11 +177,12 @@ public:
   std::optional<Refusal> selectUses(const Transpose &transpose, Uses &uses);
   /// Other transposes of `base` that yield the same value, to be served with
   /// it; their uses are added to `uses`.
-  SmallVector<Transpose, 2> findTwins(Value base, ArrayRef<int64_t> permutation,
-                                      RankedTensorType type, Operation *except,
-                                      Uses &uses);
-  /// Serves `uses` with `value`, then erases what nothing uses any more.
-  void serve(const Transpose &transpose, Value value, const Uses &uses);
+  SmallVector<Operation *> findTwins(Value base, ArrayRef<int64_t> permutation,
+                                     RankedTensorType type, Operation *except,
+                                     Uses &uses);
+  /// Serves `uses` with `value`, then erases what of `ops` nothing uses any
+  /// more and, unless dead code is left, what only that used.
+  void serve(const Uses &uses, Value value, ArrayRef<Operation *> ops);
 
 private:
   RewriterBase &rewriter;
@@ -207,23 +208,21 @@ std::optional<Refusal> Folder::selectUses(const Transpose &transpose,
   return uses.empty() ? refusal : std::nullopt;
 }
 
-void Folder::serve(const Transpose &transpose, Value value, const Uses &uses) {
-  rewriter.replaceUsesWithIf(transpose.getResult(), value, [&](OpOperand &use) {
-    return uses.contains(&use);
-  });
-  if (!transpose.op->use_empty())
-    return;
-  if (leaveDead)
-    rewriter.eraseOp(transpose.op);
-  else
-    eraseIfDead(rewriter, transpose.op);
+void Folder::serve(const Uses &uses, Value value, ArrayRef<Operation *> ops) {
+  for (OpOperand *use : uses)
+    rewriter.modifyOpInPlace(use->getOwner(), [&] { use->set(value); });
+  if (!leaveDead)
+    return eraseIfDead(rewriter, ops);
+  for (Operation *op : ops)
+    if (op->use_empty())
+      rewriter.eraseOp(op);
 }
 
-SmallVector<Transpose, 2> Folder::findTwins(Value base,
-                                            ArrayRef<int64_t> permutation,
-                                            RankedTensorType type,
-                                            Operation *except, Uses &uses) {
-  SmallVector<Transpose, 2> twins;
+SmallVector<Operation *> Folder::findTwins(Value base,
+                                           ArrayRef<int64_t> permutation,
+                                           RankedTensorType type,
+                                           Operation *except, Uses &uses) {
+  SmallVector<Operation *> twins;
   if (leaveDead || matvecOnly)
     return twins;
   for (Operation *user : base.getUsers()) {
@@ -233,7 +232,7 @@ SmallVector<Transpose, 2> Folder::findTwins(Value base,
         transpose->getResult().getType() != type ||
         !getDiscardableAttrs(user).empty())
       continue;
-    twins.push_back(*transpose);
+    twins.push_back(user);
     for (OpOperand &use : transpose->getResult().getUses())
       uses.insert(&use);
   }
@@ -264,7 +263,7 @@ std::optional<Refusal> Folder::forwardIdentity(const Composed &composed) {
   Uses uses;
   for (OpOperand &use : result.getUses())
     uses.insert(&use);
-  serve(composed.transpose, value, uses);
+  serve(uses, value, composed.transpose.op);
   return std::nullopt;
 }
 
@@ -277,9 +276,9 @@ std::optional<Refusal> Folder::foldIntoProducer(const Composed &composed) {
   Uses uses;
   if (std::optional<Refusal> refusal = selectUses(transpose, uses))
     return refusal;
-  SmallVector<Transpose, 2> twins =
+  SmallVector<Operation *> folds =
       findTwins(composed.base, composed.permutation, type, transpose.op, uses);
-  twins.push_back(transpose);
+  folds.push_back(transpose.op);
 
   OrRefusal<FoldPlan> planned =
       planPermuted(composed.base, composed.permutation, type, uses, multiUse);
@@ -295,10 +294,9 @@ std::optional<Refusal> Folder::foldIntoProducer(const Composed &composed) {
   // Before the transposes go, since they may use sizes of what is replaced.
   if (!leaveDead)
     replaceDims(rewriter, plan);
-  for (const Transpose &twin : twins) {
-    remarkFolded(twin.op, plan);
-    serve(twin, folded, uses);
-  }
+  for (Operation *op : folds)
+    remarkFolded(op, plan);
+  serve(uses, folded, folds);
   return std::nullopt;
 }
 
@@ -359,7 +357,7 @@ std::optional<Refusal> Folder::mergeTransposes(const Composed &composed) {
   Uses uses;
   for (OpOperand &use : transpose.getResult().getUses())
     uses.insert(&use);
-  serve(transpose, merged->getResult(0), uses);
+  serve(uses, merged->getResult(0), transpose.op);
   return std::nullopt;
 }
 
@@ -369,8 +367,11 @@ linalg::LinalgOp setOperand(RewriterBase &rewriter, linalg::LinalgOp op,
                             unsigned number, Value value, AffineMap map,
                             Location cause) {
   // Other named ops fix the layout of their operands.
-  if (!isa<linalg::MatmulOp, linalg::BatchMatmulOp, linalg::ContractOp,
-           linalg::GenericOp>(op.getOperation())) {
+  unsigned rank = map.getNumResults();
+  bool isFree = isa<linalg::ContractOp, linalg::GenericOp>(op.getOperation()) ||
+                (isa<linalg::MatmulOp>(op.getOperation()) && rank == 2) ||
+                (isa<linalg::BatchMatmulOp>(op.getOperation()) && rank == 3);
+  if (!isFree) {
     SmallVector<NamedAttribute> attrs = getDiscardableAttrs(op);
     rewriter.setInsertionPoint(op);
     op = *linalg::generalizeNamedOp(rewriter, op);
@@ -424,11 +425,11 @@ linalg::LinalgOp Folder::storeAsNK(linalg::LinalgOp op, unsigned number) {
                   : refuse(Reason::WeightNot2D, "the weight is not a matrix");
   FoldPlan plan;
   Uses uses;
-  SmallVector<Transpose, 2> twins;
+  SmallVector<Operation *> served;
   if (!refusal && !isInOrder) {
     auto type = cast<RankedTensorType>(base.getType());
     type = type.clone(applyPermutation(type.getShape(), order));
-    twins = findTwins(base, order, type, /*except=*/nullptr, uses);
+    served = findTwins(base, order, type, /*except=*/nullptr, uses);
     uses.insert(&use);
     auto planned = planPermuted(base, order, type, uses, multiUse);
     if (auto *found = std::get_if<Refusal>(&planned))
@@ -450,13 +451,12 @@ linalg::LinalgOp Folder::storeAsNK(linalg::LinalgOp op, unsigned number) {
     replaceDims(rewriter, plan);
     map = permuteResults(map, order);
   }
+  uses.erase(&use);
   op = setOperand(rewriter, op, number, base, map, cause);
-  if (llvm::none_of(twins, [&](auto &twin) { return twin.op == reader; }))
-    eraseIfDead(rewriter, reader);
-  for (const Transpose &twin : twins) {
-    remarkFolded(twin.op, plan);
-    serve(twin, base, uses);
-  }
+  for (Operation *twin : served)
+    remarkFolded(twin, plan);
+  served.push_back(reader);
+  serve(uses, base, served);
   return op;
 }
 
@@ -652,7 +652,7 @@ std::optional<Refusal> CalleeFolder::fold(const Composed &composed) {
   newCall->setLoc(rewriter.getFusedLoc({call.getLoc(), cause}));
   newCall.setCallee(copy->function.getName());
   newCall.getResult(number).setType(type);
-  folder.serve(transpose, newCall.getResult(number), uses);
+  folder.serve(uses, newCall.getResult(number), transpose.op);
   if (isCalledTwice)
     return std::nullopt;
   for (auto [old, result] : llvm::zip(call.getResults(), newCall.getResults()))
