@@ -97,7 +97,8 @@ def FoldTransposeIntoDequant
     chain stays as it was and the matmul reads `(d1, d2)`; a weight that is
     dequantized as `[K, N]` is re-indexed. Contractions whose named form fixes
     the layout (`matvec`, `vecmat`, ...) become `linalg.generic`. Transposes
-    that do not feed a contraction are folded as with `kn`.
+    that do not feed a contraction, or whose input is the result of a call, are
+    folded as with `kn`.
 
     Whatever does not qualify is left as it is, with a `missed` remark that
     names the reason (see the list of refusals).
