@@ -56,7 +56,7 @@ constexpr StringLiteral bufferizePasses =
     "cse,canonicalize,convert-bufferization-to-memref";
 
 constexpr StringLiteral loopPasses =
-    "convert-linalg-to-loops,"
+    "qtranspose-linalg-to-loops,scf-forall-to-for,"
     "fold-memref-alias-ops,loop-invariant-code-motion,canonicalize,cse,"
     "expand-strided-metadata,lower-affine,convert-scf-to-cf";
 

@@ -7,10 +7,8 @@ import operator
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, SupportsIndex
 
-import mlir
 import numpy as np
 from mlir.execution_engine import ExecutionEngine
 from mlir.passmanager import PassManager
@@ -20,8 +18,6 @@ from qtranspose.elements import Array, Element
 from qtranspose.errors import QTransposeError
 from qtranspose.functions import Signature, ValueType, find_function, signature
 
-# Copies between buffers of different strides call into it.
-_RUNTIME = next((Path(mlir.__path__[0]) / "lib").glob("libmlir_c_runner_utils.*"))
 _ASSERT_HANDLER = "qtranspose_assert_failed"
 _ASSERT_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -75,7 +71,7 @@ class Executable:
         # Code refers to all of these: they live as long as this object.
         self._callback = _ASSERT_CALLBACK(note_failure)
         with _diagnostics(module.context, f"cannot generate code for @{self.name}"):
-            self._engine = _ENGINE(module, opt_level=3, shared_libs=[str(_RUNTIME)], enable_object_dump=False)
+            self._engine = _ENGINE(module, opt_level=3, enable_object_dump=False)
         callback = ctypes.cast(self._callback, ctypes.c_void_p)
         self._engine.raw_register_runtime(f"_mlir_ciface_{_ASSERT_HANDLER}", callback)
         address = self._engine.raw_lookup(entry)

@@ -312,6 +312,20 @@ def IsolateBuffers : Pass<"qtranspose-isolate-buffers", "ModuleOp"> {
   let dependentDialects = ["bufferization::BufferizationDialect"];
 }
 
+def LinalgToLoops : Pass<"qtranspose-linalg-to-loops"> {
+  let summary = "Lower linalg on buffers to loops that keep sums in registers";
+  let description = [{
+    Loops over parallel dims come first and the reductions carry the outputs as
+    loop values, unless an input is contiguous along the output's last dim; that
+    dim is then innermost. The terms of each output element are added in the
+    order of the iteration space, as upstream's `convert-linalg-to-loops` does.
+    Copies between buffers that are not contiguous become loops as well, instead
+    of calls into a runtime library.
+  }];
+  let dependentDialects = ["affine::AffineDialect", "arith::ArithDialect",
+                           "memref::MemRefDialect", "scf::SCFDialect"];
+}
+
 def LowerAsserts : Pass<"qtranspose-lower-asserts", "ModuleOp"> {
   let summary = "Make a failed cf.assert call a handler and return";
   let description = [{
