@@ -53,7 +53,9 @@ constexpr StringLiteral bufferizePasses =
     "canonicalize,"
     "ownership-based-buffer-deallocation,canonicalize,"
     "buffer-deallocation-simplification,bufferization-lower-deallocations,"
-    "cse,canonicalize,convert-bufferization-to-memref";
+    // The deallocation code keeps its flags in buffers of i1.
+    "cse,canonicalize,convert-bufferization-to-memref,"
+    "qtranspose-legalize-storage-types";
 
 constexpr StringLiteral loopPasses =
     "qtranspose-linalg-to-loops,scf-forall-to-for,"

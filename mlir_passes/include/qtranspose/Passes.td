@@ -231,8 +231,7 @@ def CheckCpuInput : Pass<"qtranspose-check-cpu-input", "ModuleOp"> {
   let summary = "Refuse programs that the CPU target cannot execute";
   let description = [{
     Emits one error for unranked or sparse tensors, complex numbers, f80, f128,
-    tf32, tensors of integers wider than 64 bits, memrefs of sub-byte elements,
-    unregistered operations, recursion and calls of functions without a body. The
+    tf32, tensors of integers wider than 64 bits, unregistered operations, recursion and calls of functions without a body. The
     lowerings that follow would fail unclearly or abort.
   }];
 }
@@ -275,9 +274,9 @@ def DecomposeAggregates : Pass<"qtranspose-decompose-aggregates", "ModuleOp"> {
 
 def LegalizeStorageTypes
     : Pass<"qtranspose-legalize-storage-types", "ModuleOp"> {
-  let summary = "Store tensors as integers of whole bytes";
+  let summary = "Store tensors and buffers as integers of whole bytes";
   let description = [{
-    Tensors of i1, other sub-byte and odd-width integers, signed and unsigned
+    Tensors and memrefs of i1, other sub-byte and odd-width integers, signed and unsigned
     integers and floats of at most 8 bits become tensors of signless i8, i16,
     i32 or i64. Values do not change: bodies of linalg ops convert.
     One element takes one such integer; i1 and unsigned ones are zero-extended,

@@ -35,11 +35,6 @@ StringRef whyUnsupported(Type type) {
     auto integer = dyn_cast<IntegerType>(element);
     if (integer && (integer.getWidth() == 0 || integer.getWidth() > 64))
       return "tensors of integers of 0 or more than 64 bits";
-    bool byteSized =
-        !element.isIntOrFloat() || (element.getIntOrFloatBitWidth() % 8 == 0 &&
-                                    element.getIntOrFloatBitWidth() != 24);
-    if (isa<MemRefType>(type) && !byteSized)
-      return "memrefs of sub-byte or odd-width elements";
   }
   return {};
 }

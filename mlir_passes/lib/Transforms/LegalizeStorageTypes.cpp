@@ -1,8 +1,9 @@
 //===- LegalizeStorageTypes.cpp - tensors of whole-byte integers ----------===//
 //
-// Gives every tensor an element type that a buffer can hold as is: integers of
-// 8, 16, 32 or 64 bits, index, f16, bf16, f32 and f64. Stock lowering stores
-// i1 and i4 wrongly or aborts, and has no buffers of 8-bit floats.
+// Gives every tensor and buffer an element type that memory can hold
+// as is: integers of 8, 16, 32 or 64 bits, index, f16, bf16, f32 and f64. Stock
+// lowering stores i1 and i4 wrongly or aborts, and has no buffers of 8-bit
+// floats.
 //
 // The value of an element does not change: the bodies of linalg ops, tensor
 // ops that produce scalars and the like convert between the storage integer
@@ -85,12 +86,12 @@ Value toStorage(OpBuilder &b, Location loc, Value value) {
   return arith::ExtSIOp::create(b, loc, storage, value);
 }
 
-/// The element type of a tensor, if it is stored as something else.
+/// The element type of a tensor or buffer, if it is stored as something else.
 Type changedElement(Type type) {
-  auto tensor = dyn_cast<RankedTensorType>(type);
-  if (!tensor)
+  if (!isa<RankedTensorType, MemRefType>(type))
     return {};
-  Type element = tensor.getElementType(), storage = storageOf(element);
+  Type element = cast<ShapedType>(type).getElementType();
+  Type storage = storageOf(element);
   return !storage || storage == element ? Type() : element;
 }
 
@@ -210,8 +211,8 @@ DenseResourceElementsAttr convertResource(DenseResourceElementsAttr attr,
                                         std::move(blob));
 }
 
-/// Ops whose tensor operands and results can simply change type: they move
-/// whole elements and see no scalar.
+/// Ops whose operands and results can simply change type: they move whole
+/// elements and see no scalar.
 bool movesElements(Operation *op) {
   return isa<func::FuncDialect, scf::SCFDialect, cf::ControlFlowDialect,
              ml_program::MLProgramDialect, bufferization::BufferizationDialect>(
@@ -221,14 +222,22 @@ bool movesElements(Operation *op) {
              tensor::ParallelInsertSliceOp, tensor::ConcatOp,
              tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ReshapeOp,
              tensor::BitcastOp, arith::ConstantOp, arith::SelectOp,
-             UnrealizedConversionCastOp>(op);
+             UnrealizedConversionCastOp>(op) ||
+         isa<memref::AllocOp, memref::AllocaOp, memref::CastOp,
+             memref::CollapseShapeOp, memref::CopyOp, memref::DeallocOp,
+             memref::DimOp, memref::ExpandShapeOp,
+             memref::ExtractAlignedPointerAsIndexOp,
+             memref::ExtractStridedMetadataOp, memref::GetGlobalOp,
+             memref::GlobalOp, memref::RankOp, memref::ReinterpretCastOp,
+             memref::ReshapeOp, memref::SubViewOp, memref::TransposeOp>(op);
 }
 
 /// Ops with scalar operands, results or yields of the element type.
 bool touchesScalars(Operation *op) {
   return isa<linalg::GenericOp, linalg::YieldOp, tensor::ExtractOp,
              tensor::InsertOp, tensor::FromElementsOp, tensor::SplatOp,
-             tensor::GenerateOp, tensor::PadOp>(op);
+             tensor::GenerateOp, tensor::PadOp, memref::LoadOp,
+             memref::StoreOp>(op);
 }
 
 struct LegalizeStorageTypes
@@ -261,6 +270,10 @@ struct LegalizeStorageTypes
       return IntegerType::get(type.getContext(), type.getWidth());
     });
     replacer.addReplacement([](RankedTensorType type) -> Type {
+      Type storage = storageOf(type.getElementType());
+      return storage ? type.clone(storage) : type;
+    });
+    replacer.addReplacement([](MemRefType type) -> Type {
       Type storage = storageOf(type.getElementType());
       return storage ? type.clone(storage) : type;
     });
@@ -317,10 +330,10 @@ private:
       }
       if (touchesChangedTensor(op) && !movesElements(op) &&
           !touchesScalars(op) && !isa<linalg::LinalgOp>(op))
-        return op->emitError("'")
-               << op->getName()
-               << "' is not supported on tensors of sub-byte or odd-width "
-                  "integers or of 8-bit floats";
+        return op->emitError("'") << op->getName()
+                                  << "' is not supported on tensors or buffers "
+                                     "of sub-byte or odd-width "
+                                     "integers or of 8-bit floats";
       return WalkResult::advance();
     });
     return failure(result.wasInterrupted());
@@ -364,12 +377,11 @@ private:
       storeYields(op, generic.getOutputs());
     } else if (isa<tensor::GenerateOp, tensor::PadOp>(op)) {
       storeYields(op, op->getResults());
-    } else if (auto extract = dyn_cast<tensor::ExtractOp>(op)) {
-      Type element = changedElement(extract.getTensor().getType());
+    } else if (isa<tensor::ExtractOp, memref::LoadOp>(op)) {
+      Type element = changedElement(op->getOperand(0).getType());
       if (!element)
         return;
-      // The result type is inferred from the tensor; a new op carries it.
-      Value result = extract.getResult();
+      Value result = op->getResult(0);
       b.setInsertionPointAfter(op);
       result.setType(storageOf(element));
       Value value = fromStorage(b, loc, result, element);
@@ -380,6 +392,9 @@ private:
     } else if (auto insert = dyn_cast<tensor::InsertOp>(op)) {
       if (changedElement(insert.getDest().getType()))
         storeOperand(insert.getScalarMutable());
+    } else if (auto store = dyn_cast<memref::StoreOp>(op)) {
+      if (changedElement(store.getMemRefType()))
+        storeOperand(store.getValueMutable());
     } else if (auto splat = dyn_cast<tensor::SplatOp>(op)) {
       if (changedElement(splat.getResult().getType()))
         storeOperand(splat.getInputMutable());
