@@ -1,0 +1,154 @@
+"""`qtranspose-fuse-dequant-into-matmul` keeps results: the generated corpus, and the modules of its lit tests.
+
+Every program is transformed with the weights dequantized per element, per tile, and as the cost model says. The corpus
+is compared with its NumPy reference, other modules with their own untransformed results. A sample runs by default;
+`QTRANSPOSE_FULL=1` runs everything.
+"""
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import qtranspose as qt
+from forms.catalog import CATALOG, DERIVED, Entry
+from mlir import ir
+from qtranspose import elements, functions, sampling
+
+execution = pytest.importorskip("qtranspose.execution")
+
+DECISIONS = ("auto", "element", "tile")
+FULL = os.environ.get("QTRANSPOSE_FULL") == "1"
+LIT_TESTS = Path(__file__).parent.parent / "Transforms"
+
+
+def corpus() -> Iterator[tuple[Entry, str]]:
+    """One instance per family and a part of the derived programs, each with one decision; or all with all."""
+    if FULL:
+        yield from ((entry, decision) for entry in CATALOG + DERIVED for decision in DECISIONS)
+        return
+    rng = np.random.default_rng(3)
+    families: dict[str, list[Entry]] = {}
+    for entry in CATALOG:
+        families.setdefault(entry.family, []).append(entry)
+    sample = [entries[rng.integers(len(entries))] for entries in families.values()]
+    sample += [DERIVED[i] for i in rng.choice(len(DERIVED), 50, replace=False)]
+    for entry in sample:
+        yield entry, DECISIONS[rng.integers(len(DECISIONS))]
+
+
+def modules() -> Iterator[tuple[str, str]]:
+    """The modules of this pass's lit tests."""
+    for file in sorted(LIT_TESTS.glob("fuse-dequant-into-matmul*.mlir")):
+        for text in file.read_text().split("// -----\n"):
+            name = next((line.split("@")[1].split("(")[0] for line in text.splitlines() if "func.func @" in line), "none")
+            yield f"{file.stem.removeprefix('fuse-dequant-into-matmul')}{name}", text
+
+
+MODULES = dict(modules())
+
+
+def fused(text: str, decision: str) -> str:
+    """Return the transformed module; running the pass again must not change it."""
+    with ir.Context() as context:
+        context.allow_unregistered_dialects = True
+        module = ir.Module.parse(text)
+        pipeline = f"qtranspose-fuse-dequant-into-matmul{{decision={decision}}}"
+        qt.optimize(module, pipeline)
+        assert module.operation.verify()
+        once = str(module)
+        assert str(qt.optimize(module, pipeline)) == once, "running the pass again changes its result"
+        return once
+
+
+def run(text: str, inputs: list[elements.Array] | tuple[elements.Array, ...]) -> tuple[elements.Array, ...]:
+    with ir.Context():
+        results = execution.compile(ir.Module.parse(text))(*inputs)
+    return results if isinstance(results, tuple) else (results,)
+
+
+def is_executable(text: str) -> bool:
+    """Whether the CPU target takes the untransformed program."""
+    with ir.Context():
+        try:
+            execution.compile(ir.Module.parse(text))
+        except (qt.QTransposeError, ir.MLIRError):
+            return False
+    return True
+
+
+def in_child(work: Callable[[], str | None]) -> None:
+    """Fail with what `work` returns; an abort of the compiler is then this test's failure only."""
+    fork = multiprocessing.get_context("fork")
+    receive, send = fork.Pipe(duplex=False)
+
+    def report() -> None:
+        try:
+            send.send(work())
+        except Exception as error:  # noqa: BLE001 (whatever it is, it is what the test reports)
+            send.send(f"{type(error).__name__}: {error}")
+
+    child = fork.Process(target=report)
+    child.start()
+    send.close()
+    try:
+        complaint = receive.recv()
+    except EOFError:
+        complaint = "the compiler stopped"
+    finally:
+        child.join()
+    if complaint == "skip":
+        pytest.skip("the CPU target does not take the untransformed program")
+    assert complaint is None, complaint
+
+
+@pytest.mark.parametrize(("entry", "decision"), list(corpus()), ids=lambda v: v.name if isinstance(v, Entry) else v)
+def test_fused_program_matches_its_reference(entry: Entry, decision: str) -> None:
+    def compare() -> str | None:
+        program = entry.build()
+        text = fused(program.mlir, decision)
+        try:
+            results = run(text, program.inputs)
+        except qt.QTransposeError:
+            if is_executable(program.mlir):
+                raise
+            return "skip"
+        return program.mismatch(results)
+
+    in_child(compare)
+
+
+def difference(before: elements.Array, after: elements.Array) -> str | None:
+    """Integers must be equal; no float sum is reordered, so floats may only differ by how products are contracted."""
+    if before.shape != after.shape or before.dtype != after.dtype:
+        return f"{before.shape} {before.dtype} became {after.shape} {after.dtype}"
+    if before.dtype.kind in "iub" or "int" in before.dtype.name:
+        return None if np.array_equal(before, after) else "integers differ"
+    was, now = before.astype(np.float64), after.astype(np.float64)
+    finite = was[np.isfinite(was)]
+    tolerance = (1e-5 if before.dtype.itemsize >= 4 else 1e-2) * float(np.abs(finite).max(initial=0.0))
+    return None if np.allclose(was, now, rtol=0.0, atol=tolerance, equal_nan=True) else "floats differ"
+
+
+@pytest.mark.parametrize("decision", DECISIONS)
+@pytest.mark.parametrize("name", MODULES)
+def test_fused_module_keeps_its_results(name: str, decision: str) -> None:
+    def compare() -> str | None:
+        text = MODULES[name]
+        after = fused(text, decision)
+        if not is_executable(text):
+            return "skip"
+        with ir.Context():
+            signature = functions.signature(functions.find_function(ir.Module.parse(text), None))
+        for size in (5, 1, 0):
+            inputs = sampling.random_inputs(signature, seed=size, dynamic=(size,))
+            for number, pair in enumerate(zip(run(text, inputs), run(after, inputs), strict=True)):
+                if complaint := difference(*pair):
+                    return f"result {number} with dynamic sizes of {size}: {complaint}"
+            if all(extent is not None for argument in signature.arguments for extent in argument.shape):
+                break
+        return None
+
+    in_child(compare)
