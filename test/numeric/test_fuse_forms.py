@@ -19,7 +19,7 @@ from qtranspose import elements, functions, sampling
 
 execution = pytest.importorskip("qtranspose.execution")
 
-DECISIONS = ("auto", "element", "tile")
+DECISIONS = ("auto", "element", "tile", "materialize")
 FULL = os.environ.get("QTRANSPOSE_FULL") == "1"
 LIT_TESTS = Path(__file__).parent.parent / "Transforms"
 
@@ -43,7 +43,9 @@ def modules() -> Iterator[tuple[str, str]]:
     """The modules of this pass's lit tests."""
     for file in sorted(LIT_TESTS.glob("fuse-dequant-into-matmul*.mlir")):
         for text in file.read_text().split("// -----\n"):
-            name = next((line.split("@")[1].split("(")[0] for line in text.splitlines() if "func.func @" in line), "none")
+            name = next(
+                (line.split("@")[1].split("(")[0] for line in text.splitlines() if "func.func @" in line), "none"
+            )
             yield f"{file.stem.removeprefix('fuse-dequant-into-matmul')}{name}", text
 
 

@@ -7,6 +7,17 @@
 
 namespace mlir::qtranspose {
 
+bool isNonNegative(AffineExpr expr) {
+  if (auto constant = dyn_cast<AffineConstantExpr>(expr))
+    return constant.getValue() >= 0;
+  auto binary = dyn_cast<AffineBinaryOpExpr>(expr);
+  if (!binary)
+    return isa<AffineDimExpr>(expr);
+  if (expr.getKind() == AffineExprKind::Mod)
+    return true;
+  return isNonNegative(binary.getLHS()) && isNonNegative(binary.getRHS());
+}
+
 std::optional<unsigned> LinearForm::asSingleFactor() const {
   std::optional<unsigned> single;
   for (auto [factor, coefficient] : llvm::enumerate(coefficients)) {

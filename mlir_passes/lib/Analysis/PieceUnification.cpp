@@ -4,6 +4,9 @@
 
 #include "mlir/IR/TypeUtilities.h"
 
+#include <map>
+#include <vector>
+
 namespace mlir::qtranspose {
 
 static std::optional<APInt> asInteger(Expr expr) {
@@ -68,6 +71,15 @@ public:
   Expr unify(llvm::ArrayRef<Expr> pieces) {
     if (llvm::all_equal(pieces))
       return pieces.front();
+    auto [known, isNew] = memo.try_emplace(
+        std::vector<Expr>(pieces.begin(), pieces.end()), nullptr);
+    if (isNew)
+      known->second = compute(pieces);
+    return known->second;
+  }
+
+private:
+  Expr compute(llvm::ArrayRef<Expr> pieces) {
     if (!llvm::all_equal(
             llvm::map_range(pieces, [](Expr piece) { return piece->type; })))
       return nullptr;
@@ -92,7 +104,6 @@ public:
     return nullptr;
   }
 
-private:
   Expr unifyFields(llvm::ArrayRef<Expr> pieces) {
     auto type = dyn_cast<IntegerType>(pieces.front()->type);
     if (!type)
@@ -237,6 +248,8 @@ private:
 
   ExprPool &pool;
   AffineExpr selector;
+  /// Pieces are graphs: parts that they share are unified once.
+  std::map<std::vector<Expr>, Expr> memo;
 };
 } // namespace
 

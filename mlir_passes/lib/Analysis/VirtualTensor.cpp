@@ -2,6 +2,8 @@
 
 #include "qtranspose/Analysis/VirtualTensor.h"
 
+#include "qtranspose/Analysis/IndexSpace.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -12,6 +14,7 @@
 #include "mlir/IR/AffineMap.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/Support/SaveAndRestore.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace mlir::qtranspose {
@@ -196,11 +199,19 @@ static void printShape(ShapedType type, llvm::raw_ostream &os) {
   os << type.getElementType();
 }
 
-void printExpr(Expr expr, llvm::raw_ostream &os) {
+/// `budget`: nodes that may still be printed. An expression is a graph; its
+/// text is a tree, which can be exponentially larger.
+static void printExpr(Expr expr, llvm::raw_ostream &os, unsigned &budget) {
+  if (budget == 0) {
+    os << "...";
+    return;
+  }
+  --budget;
   auto printOperands = [&](llvm::StringRef open, llvm::StringRef close) {
     os << open;
-    llvm::interleaveComma(expr->operands, os,
-                          [&](Expr operand) { printExpr(operand, os); });
+    llvm::interleaveComma(expr->operands, os, [&](Expr operand) {
+      printExpr(operand, os, budget);
+    });
     os << close;
   };
   switch (expr->kind) {
@@ -239,6 +250,11 @@ void printExpr(Expr expr, llvm::raw_ostream &os) {
     os << "pieces<" << expr->coordinates[0] << '>';
     return printOperands("(", ")");
   }
+}
+
+void printExpr(Expr expr, llvm::raw_ostream &os) {
+  unsigned budget = 200;
+  printExpr(expr, os, budget);
 }
 
 //===----------------------------------------------------------------------===//
@@ -381,8 +397,25 @@ unexpand(ShapedType result, llvm::ArrayRef<ReassociationIndices> reassociation,
 
 // Deep chains are legitimate (a frontend can emit dozens of ops per weight),
 // but the walk recurses, so it must end somewhere before the stack does.
-static constexpr unsigned maxDepth = 256;
+static constexpr unsigned maxDepth = 512;
 static constexpr size_t maxNodes = 1 << 14;
+
+/// False for coordinates that are not worth reasoning about: affine expressions
+/// are walked as trees, and multiply constants without looking at overflow.
+static bool isTractable(AffineExpr coordinate) {
+  constexpr unsigned maxParts = 256;
+  constexpr uint64_t maxConstant = uint64_t(1) << 40;
+  unsigned parts = 0;
+  WalkResult result = coordinate.walk([&](AffineExpr part) -> WalkResult {
+    auto constant = dyn_cast<AffineConstantExpr>(part);
+    if (++parts > maxParts ||
+        (constant &&
+         static_cast<uint64_t>(std::abs(constant.getValue())) > maxConstant))
+      return WalkResult::interrupt();
+    return WalkResult::advance();
+  });
+  return !result.wasInterrupted();
+}
 
 Expr Tracer::trace(Value tensor, Coordinates coordinates,
                    const CallScope *scope) {
@@ -403,12 +436,13 @@ Expr Tracer::trace(Value tensor, Coordinates coordinates,
       stopReason = Reason::TensorEncoding;
     return pool.leaf(tensor, coordinates, stopReason);
   }
-  if (depth >= maxDepth || pool.size() >= maxNodes)
+  bool isTooLarge = depth >= maxDepth || pool.size() >= maxNodes;
+  for (AffineExpr coordinate : coordinates)
+    isTooLarge |= coordinate && !isTractable(coordinate);
+  if (isTooLarge)
     return pool.leaf(tensor, coordinates, Reason::ExpressionTooLarge);
 
-  Operation *site =
-      scope ? CallOpInterface(scope->call).getOperation() : nullptr;
-  for (auto &[known, expr] : memo[{tensor, site}])
+  for (auto &[known, expr] : memo[{tensor, scope}])
     if (llvm::equal(known, coordinates))
       return expr;
   ++depth;
@@ -416,7 +450,7 @@ Expr Tracer::trace(Value tensor, Coordinates coordinates,
   Expr expr =
       traceOp(result.getOwner(), result.getResultNumber(), coordinates, scope);
   --depth;
-  memo[{tensor, site}].push_back(
+  memo[{tensor, scope}].push_back(
       {llvm::SmallVector<AffineExpr>(coordinates), expr});
   return expr;
 }
@@ -549,6 +583,15 @@ Expr Tracer::traceOp(Operation *op, unsigned resultNumber,
   return stop(Reason::NotTraceable);
 }
 
+/// The coordinate inside a piece that covers [offset, offset + size) of a dim.
+/// Pieces on a grid get the coordinate that every other piece on it gets, so
+/// that they can be unified, and which stays inside the piece everywhere.
+static AffineExpr pieceCoordinate(AffineExpr position, int64_t offset,
+                                  int64_t size, int64_t extent) {
+  bool onGrid = size > 0 && offset % size == 0 && extent % size == 0;
+  return onGrid ? position % size : position - offset;
+}
+
 Expr Tracer::traceInsertSlice(Operation *op, Coordinates coordinates,
                               const CallScope *scope) {
   auto insert = cast<tensor::InsertSliceOp>(op);
@@ -581,7 +624,7 @@ Expr Tracer::traceInsertSlice(Operation *op, Coordinates coordinates,
     if (*stride == 1) {
       position = local;
       breaks = {0, *offset, *offset + *size, extent};
-      local = local - *offset;
+      local = pieceCoordinate(position, *offset, *size, extent);
     } else {
       // Every stride-th element, from one of the first to the end.
       if (*offset >= *stride || *size * *stride != extent)
@@ -644,7 +687,8 @@ Expr Tracer::tracePad(Operation *op, Coordinates coordinates,
     if (!padding || !low || !high || *low < 0 || *high < 0 ||
         ShapedType::isDynamic(size) || !coordinates[dim])
       return pool.leaf(pad.getResult(), coordinates, Reason::NotTraceable);
-    source[dim] = coordinates[dim] - *low;
+    source[dim] =
+        pieceCoordinate(coordinates[dim], *low, size, *low + size + *high);
     padded.push_back({coordinates[dim], *low, size, *high});
   }
 
@@ -682,7 +726,11 @@ Expr Tracer::traceDequantizeCast(Operation *op, Coordinates coordinates,
     return stop();
   auto expressed = dyn_cast<FloatType>(quantized.getExpressedType());
   auto storage = dyn_cast<IntegerType>(quantized.getStorageType());
-  if (!expressed || !storage)
+  // Stored values that the expressed type cannot represent have no exact
+  // difference from the zero point in it.
+  if (!expressed || !storage ||
+      storage.getWidth() >
+          llvm::APFloat::semanticsPrecision(expressed.getFloatSemantics()))
     return stop();
 
   // Scales and zero points of the type, as elements of a constant `shape`d
@@ -775,35 +823,60 @@ Expr Tracer::traceScalar(Value scalar, const CallScope *scope) {
   return pool.scalar(scalar);
 }
 
-/// The affine expression that an index expression computes, or null.
-static AffineExpr asAffine(Expr expr, MLIRContext *context) {
-  if (expr->is(ScalarExpr::Kind::Index))
-    return expr->coordinates[0];
-  if (expr->is(ScalarExpr::Kind::Constant))
-    if (auto integer = dyn_cast<IntegerAttr>(expr->attribute))
-      return getAffineConstantExpr(integer.getValue().getSExtValue(), context);
-  if (!expr->is(ScalarExpr::Kind::Apply) || !isa<IndexType>(expr->type) ||
-      expr->operands.size() != 2)
+namespace {
+/// Reads index expressions as affine ones.
+class AffineReader {
+public:
+  explicit AffineReader(MLIRContext *context) : context(context) {}
+
+  /// The affine expression that `expr` computes, or null.
+  AffineExpr read(Expr expr) {
+    auto [known, isNew] = memo.try_emplace(expr);
+    if (!isNew)
+      return known->second;
+    AffineExpr affine = compute(expr);
+    if (affine && !isTractable(affine))
+      affine = AffineExpr();
+    return memo[expr] = affine;
+  }
+
+private:
+  AffineExpr compute(Expr expr) {
+    if (expr->is(ScalarExpr::Kind::Index))
+      return expr->coordinates[0];
+    if (expr->is(ScalarExpr::Kind::Constant))
+      if (auto integer = dyn_cast<IntegerAttr>(expr->attribute))
+        return getAffineConstantExpr(integer.getValue().getSExtValue(),
+                                     context);
+    if (!expr->is(ScalarExpr::Kind::Apply) || !isa<IndexType>(expr->type) ||
+        expr->operands.size() != 2)
+      return AffineExpr();
+    AffineExpr lhs = read(expr->operands[0]);
+    AffineExpr rhs = read(expr->operands[1]);
+    if (!lhs || !rhs)
+      return AffineExpr();
+    if (expr->isApply("arith.addi"))
+      return lhs + rhs;
+    auto factor = dyn_cast<AffineConstantExpr>(rhs);
+    if (expr->isApply("arith.muli") && (factor || isa<AffineConstantExpr>(lhs)))
+      return lhs * rhs;
+    if (!factor || factor.getValue() <= 0)
+      return AffineExpr();
+    // Of what is not negative, all divisions round the same way.
+    if (!isNonNegative(lhs))
+      return AffineExpr();
+    if (expr->isApply("arith.divui") || expr->isApply("arith.divsi") ||
+        expr->isApply("arith.floordivsi"))
+      return lhs.floorDiv(rhs);
+    if (expr->isApply("arith.remui") || expr->isApply("arith.remsi"))
+      return lhs % rhs;
     return AffineExpr();
-  AffineExpr lhs = asAffine(expr->operands[0], context);
-  AffineExpr rhs = asAffine(expr->operands[1], context);
-  if (!lhs || !rhs)
-    return AffineExpr();
-  if (expr->isApply("arith.addi"))
-    return lhs + rhs;
-  auto factor = dyn_cast<AffineConstantExpr>(rhs);
-  if (expr->isApply("arith.muli") && (factor || isa<AffineConstantExpr>(lhs)))
-    return lhs * rhs;
-  if (!factor || factor.getValue() <= 0)
-    return AffineExpr();
-  // Coordinates are not negative, so all divisions round the same way.
-  if (expr->isApply("arith.divui") || expr->isApply("arith.divsi") ||
-      expr->isApply("arith.floordivsi"))
-    return lhs.floorDiv(rhs);
-  if (expr->isApply("arith.remui") || expr->isApply("arith.remsi"))
-    return lhs % rhs;
-  return AffineExpr();
-}
+  }
+
+  MLIRContext *context;
+  llvm::DenseMap<Expr, AffineExpr> memo;
+};
+} // namespace
 
 Expr Tracer::traceLinalg(Operation *operation, unsigned resultNumber,
                          Coordinates coordinates, const CallScope *scope) {
@@ -834,10 +907,15 @@ Expr Tracer::traceLinalg(Operation *operation, unsigned resultNumber,
   for (auto [dim, expr] : llvm::enumerate(resultMap.getResults()))
     loops[cast<AffineDimExpr>(expr).getPosition()] = coordinates[dim];
 
+  AffineReader affine(pool.getContext());
   llvm::DenseMap<Value, Expr> known;
+  bool isTooLarge = false;
   std::function<Expr(Value)> evaluate = [&](Value value) -> Expr {
     if (Expr expr = known.lookup(value))
       return expr;
+    if (isTooLarge |= depth >= maxDepth || pool.size() >= maxNodes)
+      return nullptr;
+    llvm::SaveAndRestore deeper(depth, depth + 1);
     Expr expr = nullptr;
     auto argument = dyn_cast<BlockArgument>(value);
     if (argument && argument.getOwner() == body) {
@@ -866,7 +944,7 @@ Expr Tracer::traceLinalg(Operation *operation, unsigned resultNumber,
       if (extract) {
         llvm::SmallVector<AffineExpr> indices;
         for (Expr operand : operands)
-          indices.push_back(asAffine(operand, pool.getContext()));
+          indices.push_back(affine.read(operand));
         expr = llvm::is_contained(indices, AffineExpr())
                    ? pool.gather(extract.getTensor(), operands)
                    : trace(extract.getTensor(), indices, scope);
@@ -883,7 +961,7 @@ Expr Tracer::traceLinalg(Operation *operation, unsigned resultNumber,
   };
   Expr expr = evaluate(body->getTerminator()->getOperand(resultNumber));
   if (!expr)
-    return stop(Reason::NotTraceable);
+    return stop(isTooLarge ? Reason::ExpressionTooLarge : Reason::NotTraceable);
   traced.insert(operation);
   return expr;
 }
@@ -900,15 +978,20 @@ Expr Tracer::traceCall(Operation *operation, unsigned resultNumber,
     return stop(Reason::CalleeNotTraceable);
   if (!function.isPrivate())
     return stop(Reason::CalleeNotPrivate);
+  if (root && !root->isAncestor(function))
+    return stop(Reason::CalleeOutOfScope);
   bool recursive = function->isAncestor(operation);
   for (const CallScope *outer = scope; outer; outer = outer->parent)
     recursive |= CallOpInterface(outer->call).resolveCallable() == function;
   if (recursive)
     return stop(Reason::CalleeIsRecursive);
 
-  CallScope inner{call, scope};
+  std::unique_ptr<CallScope> &inner = scopes[{operation, scope}];
+  if (!inner)
+    inner = std::make_unique<CallScope>(CallScope{call, scope});
   Operation *terminator = function.getBody().front().getTerminator();
-  Expr expr = trace(terminator->getOperand(resultNumber), coordinates, &inner);
+  Expr expr = trace(terminator->getOperand(resultNumber), coordinates,
+                    std::as_const(inner).get());
   // What a callee computes cannot be read from outside: only its constants
   // (which can be copied out) and what the call passes may remain.
   bool closed = true;

@@ -6,9 +6,12 @@
 #include "qtranspose/Utils/EmitExpr.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MLProgram/IR/MLProgram.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
 
 namespace mlir::qtranspose {
 
@@ -36,6 +39,14 @@ static bool hasEncoding(Value value) {
   return type && type.getEncoding();
 }
 
+static std::string describeSource(Expr leaf) {
+  Operation *definition = leaf->value.getDefiningOp();
+  if (!definition)
+    return "reads a block argument";
+  return ("reads the result of '" + definition->getName().getStringRef() + "'")
+      .str();
+}
+
 static std::optional<Refusal> checkLeaves(const TracedOperand &traced,
                                           unsigned numStorageDims) {
   std::optional<Refusal> refusal;
@@ -61,14 +72,66 @@ static std::optional<Refusal> checkLeaves(const TracedOperand &traced,
         });
     if (dims.size() < numStorageDims)
       return;
-    std::string detail;
-    llvm::raw_string_ostream os(detail);
-    os << "reads the result of '"
-       << (isa<OpResult>(node->value)
-               ? node->value.getDefiningOp()->getName().getStringRef()
-               : llvm::StringRef("a block argument"))
-       << "'";
-    refusal = Refusal{*node->stopReason, detail};
+    refusal = Refusal{*node->stopReason, describeSource(node)};
+  });
+  return refusal;
+}
+
+/// The values that `value` is computed from, one step back.
+static void appendSources(Value value, llvm::SmallVectorImpl<Value> &sources) {
+  if (Operation *definition = value.getDefiningOp()) {
+    llvm::append_range(sources, definition->getOperands());
+    return;
+  }
+  auto argument = cast<BlockArgument>(value);
+  Block *block = argument.getOwner();
+  if (auto loop = dyn_cast<LoopLikeOpInterface>(block->getParentOp()))
+    if (OpOperand *init = loop.getTiedLoopInit(argument))
+      sources.push_back(init->get());
+  for (auto it = block->pred_begin(), end = block->pred_end(); it != end; ++it)
+    if (auto branch = dyn_cast<BranchOpInterface>((*it)->getTerminator()))
+      if (Value passed = branch.getSuccessorOperands(
+              it.getSuccessorIndex())[argument.getArgNumber()])
+        sources.push_back(passed);
+}
+
+/// True if a stored weight lies not far behind `value`, where tracing stopped:
+/// the refusal is then worth reporting.
+static bool hidesWeight(Value value) {
+  constexpr unsigned maxValues = 64;
+  llvm::SetVector<Value> seen;
+  seen.insert(value);
+  for (unsigned next = 0; next < seen.size() && next < maxValues; ++next) {
+    Value current = seen[next];
+    auto type = dyn_cast<RankedTensorType>(current.getType());
+    bool isSource =
+        isa<BlockArgument>(current) ||
+        current.getDefiningOp()->hasTrait<OpTrait::ConstantLike>() ||
+        isa<ml_program::GlobalLoadOp>(current.getDefiningOp());
+    if (isSource && type && type.getRank() >= 2 && hasQuantizedStorage(type))
+      return true;
+    // What was contracted already is an activation.
+    if (Operation *definition = current.getDefiningOp())
+      if (isContraction(definition))
+        continue;
+    llvm::SmallVector<Value> sources;
+    appendSources(current, sources);
+    seen.insert_range(sources);
+  }
+  return false;
+}
+
+/// Why an operand in which no storage was found is not fused, if a weight lies
+/// behind the place where tracing stopped.
+static std::optional<Refusal> findHiddenWeight(Expr expr) {
+  std::optional<Refusal> refusal;
+  walkExpr(expr, [&](Expr node) {
+    if (refusal || !node->is(ScalarExpr::Kind::Leaf) || !node->stopReason ||
+        node->stopReason == Reason::AlreadyDecided ||
+        node->stopReason == Reason::ComputedAtRunTime ||
+        !hidesWeight(node->value))
+      return;
+    refusal = Refusal{*node->stopReason, describeSource(node)};
   });
   return refusal;
 }
@@ -112,9 +175,10 @@ traceOperands(linalg::LinalgOp op, ExprPool &pool, Tracer &tracer) {
               storageDims.insert(dim.getPosition());
           });
     });
-    if (!traced.storage.empty())
-      traced.refusal =
-          checkLeaves(traced, std::max<size_t>(storageDims.size(), 2));
+    traced.refusal =
+        traced.storage.empty()
+            ? findHiddenWeight(traced.expr)
+            : checkLeaves(traced, std::max<size_t>(storageDims.size(), 2));
     operands.push_back(std::move(traced));
   }
   return operands;
@@ -493,7 +557,8 @@ ContractionFusion::PartResult ContractionFusion::planPart(
       continue;
     int64_t extent = extents[ragged->dim];
     int64_t whole = extent - extent % ragged->group;
-    if (padding[ragged->dim] == 0 && offsets[ragged->dim] == 0 &&
+    if (padding[ragged->dim] == 0 &&
+        extent == op.getStaticLoopRanges()[ragged->dim] &&
         canExtend(ragged->dim, operands, decisions))
       return Extension{ragged->dim, whole + ragged->group};
     return Cut{ragged->dim, {whole}};
@@ -617,7 +682,25 @@ ContractionFusion::PartResult ContractionFusion::planPart(
   if (!output)
     return Refusal{Reason::NotFactorable,
                    "the result cannot be seen over the factored dims"};
+  // The result cannot be put back between elements that it does not cover.
+  for (const TensorView::SourceDim &dim : output->dims)
+    if (llvm::any_of(dim.parts, [](const TensorView::Part &piece) {
+          return !piece.factor;
+        }))
+      return Refusal{Reason::NotFactorable,
+                     "the result cannot be seen over the factored dims"};
   part.output = *output;
+
+  // The sizes of the loops are read off the operands.
+  llvm::SmallVector<AffineMap> maps{part.output.map};
+  for (const Input &input : part.inputs)
+    maps.push_back(input.view.map);
+  for (const Producer &producer : part.producers)
+    maps.push_back(AffineMap::getMultiDimMapWithTargets(
+        numFactors, producer.factors, context));
+  if (!inversePermutation(concatAffineMaps(maps, context)))
+    return Refusal{Reason::NotFactorable,
+                   "no operand has the size of an iteration dim"};
   parts.push_back(std::move(part));
   return std::monostate();
 }
@@ -627,25 +710,30 @@ ContractionFusion::plan(llvm::ArrayRef<TracedOperand> operands,
                         llvm::ArrayRef<OperandFusion> decisions,
                         ProducerLayout producerLayout) {
   layout = producerLayout;
+  if (auto generic = dyn_cast<linalg::GenericOp>(op.getOperation()))
+    if (generic.getLibraryCall())
+      return Refusal{Reason::LibraryCall, "the contraction"};
   for (Value operand : op->getOperands())
     if (hasEncoding(operand))
       return Refusal{Reason::TensorEncoding, "an operand of the contraction"};
   struct Box {
-    llvm::SmallVector<int64_t> offsets, extents;
+    /// `padding` of each extent are terms past the end of a sum.
+    llvm::SmallVector<int64_t> offsets, extents, padding;
   };
   llvm::SmallVector<int64_t> extents = op.getStaticLoopRanges();
-  llvm::SmallVector<Box> worklist{
-      {llvm::SmallVector<int64_t>(extents.size(), 0), extents}};
+  llvm::SmallVector<int64_t> zeros(extents.size(), 0);
+  llvm::SmallVector<Box> worklist{{zeros, extents, zeros}};
   parts.clear();
   while (!worklist.empty()) {
     Box box = worklist.pop_back_val();
-    llvm::SmallVector<int64_t> padding(extents.size(), 0);
     PartResult result =
-        planPart(operands, decisions, box.offsets, box.extents, padding);
+        planPart(operands, decisions, box.offsets, box.extents, box.padding);
     while (auto *extension = std::get_if<Extension>(&result)) {
-      padding[extension->dim] = extension->extent - box.extents[extension->dim];
-      box.extents[extension->dim] = extension->extent;
-      result = planPart(operands, decisions, box.offsets, box.extents, padding);
+      int64_t &extent = box.extents[extension->dim];
+      box.padding[extension->dim] = extension->extent - extent;
+      extent = extension->extent;
+      result =
+          planPart(operands, decisions, box.offsets, box.extents, box.padding);
     }
     if (auto *refusal = std::get_if<Refusal>(&result))
       return *refusal;
@@ -657,7 +745,9 @@ ContractionFusion::plan(llvm::ArrayRef<TracedOperand> operands,
                      "the weight is concatenated from too many pieces"};
     // The first part is planned first, so that sums stay in order.
     llvm::SmallVector<Box> pieces;
-    int64_t start = 0, extent = box.extents[cut->dim];
+    // An extension that a cut would come to lie in is given up.
+    int64_t padding = std::exchange(box.padding[cut->dim], 0);
+    int64_t start = 0, extent = box.extents[cut->dim] -= padding;
     cut->positions.push_back(extent);
     for (int64_t end : cut->positions) {
       end = std::min(end, extent);
@@ -694,8 +784,9 @@ OpFoldResult ContractionFusion::getFactorSize(OpBuilder &builder, Location loc,
 }
 
 /// Values of `inputs`' leaves, seen over the factors.
+template <typename Inputs>
 static llvm::SmallVector<Value> buildInputs(OpBuilder &builder, Location loc,
-                                            auto inputs) {
+                                            const Inputs &inputs) {
   llvm::SmallVector<Value> values;
   for (const auto &input : inputs) {
     Value source =

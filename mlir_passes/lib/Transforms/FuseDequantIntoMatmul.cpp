@@ -59,36 +59,60 @@ llvm::StringRef nameOf(OperandFusion fusion) {
   llvm_unreachable("all fusions are covered");
 }
 
+/// Plans `wanted`; where that is refused as a whole, as many of its operands as
+/// possible, one after the other. What is planned is returned.
+llvm::SmallVector<OperandFusion>
+planFusion(ContractionFusion &fusion, llvm::ArrayRef<TracedOperand> operands,
+           llvm::ArrayRef<OperandFusion> wanted, ProducerLayout layout) {
+  llvm::SmallVector<OperandFusion> planned(wanted);
+  std::optional<Refusal> refusal = fusion.plan(operands, wanted, layout);
+  if (!refusal)
+    return planned;
+  planned.assign(wanted.size(), OperandFusion::Keep);
+  bool several = wanted.size() - llvm::count(wanted, OperandFusion::Keep) > 1;
+  for (auto [index, decision] : llvm::enumerate(wanted)) {
+    if (decision == OperandFusion::Keep)
+      continue;
+    planned[index] = decision;
+    if (several)
+      refusal = fusion.plan(operands, planned, layout);
+    if (!refusal)
+      continue;
+    planned[index] = OperandFusion::Keep;
+    remarkRefused(operands[index].operand->getOwner(), passName, *refusal);
+  }
+  if (several && llvm::count(planned, OperandFusion::Keep) <
+                     static_cast<int64_t>(planned.size()))
+    fusion.plan(operands, planned, layout);
+  return planned;
+}
+
 /// Fuses the weights of `op`; false if there is nothing to fuse or it is
-/// refused, with `op` untouched.
+/// refused, with `op` untouched. Nothing outside `root` is read.
 bool fuse(RewriterBase &rewriter, linalg::LinalgOp op,
-          const FusionOptions &options) {
+          const FusionOptions &options, Operation *root = nullptr) {
   ExprPool pool(op->getContext());
-  Tracer tracer(pool);
+  Tracer tracer(pool, root);
   llvm::SmallVector<TracedOperand, 0> operands =
       traceOperands(op, pool, tracer);
   llvm::SmallVector<OperandFusion> decisions;
   for (const TracedOperand &operand : operands) {
     decisions.push_back(OperandFusion::Keep);
-    if (operand.storage.empty() || operand.isView())
-      continue;
-    if (operand.refusal) {
+    if (operand.refusal)
       remarkRefused(op, passName, *operand.refusal);
-      continue;
-    }
-    decisions.back() = options.decide(operand);
+    else if (!operand.storage.empty() && !operand.isView())
+      decisions.back() = options.decide(operand);
   }
-  if (llvm::all_of(decisions, [](OperandFusion decision) {
-        return decision == OperandFusion::Keep;
-      }))
+  auto isKept = [](OperandFusion decision) {
+    return decision == OperandFusion::Keep;
+  };
+  if (llvm::all_of(decisions, isKept))
     return false;
 
   ContractionFusion fusion(op, pool);
-  if (std::optional<Refusal> refusal =
-          fusion.plan(operands, decisions, options.layout)) {
-    remarkRefused(op, passName, *refusal);
+  decisions = planFusion(fusion, operands, decisions, options.layout);
+  if (llvm::all_of(decisions, isKept))
     return false;
-  }
   std::string forms;
   llvm::raw_string_ostream os(forms);
   for (auto [operand, decision] : llvm::zip(operands, decisions)) {
@@ -129,11 +153,18 @@ struct FuseDequantIntoMatmul
       if (isContraction(op))
         contractions.push_back(op);
     });
-    IRRewriter rewriter(&getContext());
+    // Erasing what a contraction no longer reads can take another one along.
+    struct : RewriterBase::Listener {
+      llvm::SmallPtrSet<Operation *, 8> erased;
+      void notifyOperationErased(Operation *op) override { erased.insert(op); }
+    } listener;
+    IRRewriter rewriter(&getContext(), &listener);
     FusionOptions options{fewRows, decision, consumerLayout};
     for (linalg::LinalgOp op : contractions) {
+      if (listener.erased.contains(op))
+        continue;
       llvm::SmallVector<Value> operands(op->getOperands());
-      if (fuse(rewriter, op, options))
+      if (fuse(rewriter, op, options, getOperation()))
         eraseIfDead(rewriter, operands);
     }
   }

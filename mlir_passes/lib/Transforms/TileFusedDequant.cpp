@@ -55,7 +55,7 @@ struct TileFusedDequant : impl::TileFusedDequantBase<TileFusedDequant> {
     auto choose = [&](utils::IteratorType kind, int64_t limit) {
       bool wholeSoFar = true;
       for (unsigned dim = extents.size(); dim-- > 0;) {
-        if (!dims.test(dim) || iterators[dim] != kind)
+        if (!dims.test(dim) || iterators[dim] != kind || extents[dim] == 0)
           continue;
         int64_t tile = wholeSoFar ? tileOf(extents[dim], limit) : 1;
         wholeSoFar &= tile == extents[dim];

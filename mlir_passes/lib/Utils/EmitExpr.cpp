@@ -2,6 +2,8 @@
 
 #include "qtranspose/Utils/EmitExpr.h"
 
+#include "qtranspose/Analysis/IndexSpace.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -20,19 +22,26 @@ static Value emitIndex(OpBuilder &builder, Location loc, AffineExpr expr) {
   auto binary = cast<AffineBinaryOpExpr>(expr);
   Value lhs = emitIndex(builder, loc, binary.getLHS());
   Value rhs = emitIndex(builder, loc, binary.getRHS());
-  // Linear forms have no negative coefficients where they index, so the
-  // unsigned divisions are the floor divisions.
   switch (expr.getKind()) {
   case AffineExprKind::Add:
     return arith::AddIOp::create(builder, loc, lhs, rhs);
   case AffineExprKind::Mul:
     return arith::MulIOp::create(builder, loc, lhs, rhs);
   case AffineExprKind::FloorDiv:
-    return arith::DivUIOp::create(builder, loc, lhs, rhs);
-  case AffineExprKind::Mod:
-    return arith::RemUIOp::create(builder, loc, lhs, rhs);
+    if (isNonNegative(binary.getLHS()))
+      return arith::DivUIOp::create(builder, loc, lhs, rhs);
+    return arith::FloorDivSIOp::create(builder, loc, lhs, rhs);
+  case AffineExprKind::CeilDiv:
+    return arith::CeilDivSIOp::create(builder, loc, lhs, rhs);
+  case AffineExprKind::Mod: {
+    if (isNonNegative(binary.getLHS()))
+      return arith::RemUIOp::create(builder, loc, lhs, rhs);
+    Value quotient = arith::FloorDivSIOp::create(builder, loc, lhs, rhs);
+    Value product = arith::MulIOp::create(builder, loc, quotient, rhs);
+    return arith::SubIOp::create(builder, loc, lhs, product);
+  }
   default:
-    llvm_unreachable("coordinates are linear or divisions of linear forms");
+    llvm_unreachable("coordinates have no symbols");
   }
 }
 

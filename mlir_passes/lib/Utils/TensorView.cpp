@@ -38,6 +38,9 @@ static bool planDim(TensorView::SourceDim &dim, int64_t size,
     if (anyDynamic &&
         (term.coefficient != 1 || form.constant != 0 || term.extent != size))
       return false;
+    if (!anyDynamic && term.extent > 0 &&
+        form.constant + (term.extent - 1) * term.coefficient >= size)
+      return false;
     dim.size = term.extent;
     dim.stride = term.coefficient;
     dim.parts.push_back({term.extent, term.factor});
@@ -53,7 +56,8 @@ static bool planDim(TensorView::SourceDim &dim, int64_t size,
   });
   int64_t covered = 1;
   for (const Term &term : terms) {
-    if (term.coefficient < covered || term.coefficient % covered != 0)
+    if (covered == 0 || term.coefficient < covered ||
+        term.coefficient % covered != 0)
       return false;
     if (int64_t gap = term.coefficient / covered; gap > 1) {
       int64_t index = (dim.offset / covered) % gap;
@@ -76,11 +80,16 @@ std::optional<TensorView> planView(ShapedType type,
   llvm::SmallVector<AffineExpr> results;
   for (auto [size, form] : llvm::zip_equal(type.getShape(), coordinates)) {
     TensorView::SourceDim &dim = view.dims.emplace_back();
-    if (!planDim(dim, size, form, space)) {
-      if (!allowDirect)
+    if (view.isDirect || !planDim(dim, size, form, space)) {
+      // A map may not leave the tensor, not even where what it reads there is
+      // not used.
+      auto [low, high] = space.getRange(form);
+      bool isInside = low >= 0 && (ShapedType::isDynamic(size) || !high ||
+                                   *high < size || (size == 0 && *high == 0));
+      if (!allowDirect || !isInside)
         return std::nullopt;
       view.isDirect = true;
-      break;
+      continue;
     }
     view.needsSlice |= dim.offset != 0 || dim.stride != 1 || dim.size != size;
     for (const TensorView::Part &part : dim.parts)

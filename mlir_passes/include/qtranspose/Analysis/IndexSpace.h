@@ -21,6 +21,9 @@
 
 namespace mlir::qtranspose {
 
+/// True if `expr` cannot be negative where no dim is.
+bool isNonNegative(AffineExpr expr);
+
 /// `constant + sum_f coefficients[f] * factor_f`.
 struct LinearForm {
   llvm::SmallVector<int64_t> coefficients;

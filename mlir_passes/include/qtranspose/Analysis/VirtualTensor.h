@@ -134,7 +134,10 @@ struct CallScope {
 /// Traces tensors into expressions.
 class Tracer {
 public:
-  explicit Tracer(ExprPool &pool) : pool(pool) {}
+  /// Functions that are not inside `root` (if given) are not entered: another
+  /// thread may be rewriting them.
+  explicit Tracer(ExprPool &pool, Operation *root = nullptr)
+      : pool(pool), root(root) {}
 
   /// The expression of `tensor`'s element at `coordinates`, one per dim. Never
   /// fails: what cannot be traced is a leaf that carries the reason.
@@ -164,10 +167,15 @@ private:
   Expr traceScalar(Value scalar, const CallScope *scope);
 
   ExprPool &pool;
-  /// What is known of (value, call) at some coordinates: without it a diamond
+  Operation *root;
+  /// One scope per chain of calls, so that its address stands for the chain.
+  llvm::DenseMap<std::pair<Operation *, const CallScope *>,
+                 std::unique_ptr<CallScope>>
+      scopes;
+  /// What is known of (value, scope) at some coordinates: without it a diamond
   /// of producers would be traced once per path through it.
   llvm::DenseMap<
-      std::pair<Value, Operation *>,
+      std::pair<Value, const CallScope *>,
       llvm::SmallVector<std::pair<llvm::SmallVector<AffineExpr>, Expr>, 1>>
       memo;
   llvm::SetVector<Operation *> traced;
