@@ -89,7 +89,7 @@ def in_child(work: Callable[[], str | None]) -> None:
     def report() -> None:
         try:
             send.send(work())
-        except Exception as error:  # noqa: BLE001 (whatever it is, it is what the test reports)
+        except Exception as error:  # whatever it is, it is what the test reports
             send.send(f"{type(error).__name__}: {error}")
 
     child = fork.Process(target=report)
