@@ -79,7 +79,8 @@ void registerPipelines() {
       "Fold transposes into dequantizations, fuse dequantizations into "
       "matmuls, absorb what is left",
       [](OpPassManager &pm, const DefaultOptions &options) {
-        (void)addPasses(pm, "qtranspose-fold-transpose-into-dequant");
+        (void)addPasses(pm, "qtranspose-fold-transpose-into-dequant,"
+                            "qtranspose-fuse-dequant-into-matmul");
       });
   PassPipelineRegistration<ToCpuOptions>(
       "qtranspose-to-cpu",
