@@ -47,7 +47,7 @@ def apply_patterns(
 
     One round applies each set once, in the given order, with `mlir.rewrite.walk_and_apply_patterns`: a walk over what
     is nested in `op` (never `op` itself) that neither folds nor erases dead operations, so that what no pattern matches
-    stays as it is. Whether a round changed anything is seen from the operations, not from what the patterns return: a
+    stays as it is. Whether a set changed anything is seen from the operations, not from what the patterns return: a
     pattern that claims success but changes nothing does not keep the loop running.
 
     Limits: within one round a walk does not revisit operations that it created, so chains of rewrites take several
@@ -65,14 +65,20 @@ def apply_patterns(
 
     Raises:
         QTransposeError: if the last allowed round still changed something: the sets undo each other's work or grow the
-            program without end, or need a larger `max_iterations`.
+            program without end, or need a larger `max_iterations`. Also if `max_iterations` is not positive.
     """
+    if max_iterations < 1:
+        raise QTransposeError(f"apply_patterns: max_iterations={max_iterations} is not positive")
     root = op.operation
+    state = extension.Fingerprint(root)
     for rounds in range(max_iterations):
-        before = extension.Fingerprint(root)
+        changed = False
         for patterns in sets:
             rewrite.walk_and_apply_patterns(root, patterns)
-        if extension.Fingerprint(root) == before:
+            before, state = state, extension.Fingerprint(root)
+            # After each set, not each round: the second set may undo the first, and that is no fixpoint.
+            changed |= state != before
+        if not changed:
             return rounds
     raise QTransposeError(
         f"apply_patterns: still changing after max_iterations={max_iterations} rounds over {len(sets)} pattern set(s); "
