@@ -7,6 +7,6 @@
 extern "C" LLVM_ATTRIBUTE_WEAK
     __attribute__((visibility("default"))) ::mlir::PassPluginLibraryInfo
     mlirGetPassPluginInfo() {
-  return {MLIR_PLUGIN_API_VERSION, "qtranspose", "0.1.0",
+  return {MLIR_PLUGIN_API_VERSION, "qtranspose", QTRANSPOSE_VERSION,
           [] { mlir::qtranspose::registerAll(); }};
 }
