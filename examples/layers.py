@@ -24,6 +24,7 @@ class Layer:
     """A program with one function `name`, an input for it, and the result that NumPy computes in float64."""
 
     name: str
+    description: str
     text: str
     input: Array
     expected: Array
@@ -39,7 +40,8 @@ def int8_linear(rows: int, out_features: int, in_features: int) -> Layer:
     dequantized = (weight - zero_point.astype(np.float64)) * scale
     sizes = {"M": rows, "N": out_features, "K": in_features}
     constants: dict[str, Array] = {"weight": weight, "zero_point": zero_point, "scale": scale}
-    return Layer("int8_linear", _program("int8_linear", sizes, constants), x, x @ dequantized.T)
+    about = f"x[{rows}, {in_features}] @ W[{out_features}, {in_features}]^T, W int8 with a scale and zero point per row"
+    return Layer("int8_linear", about, _program("int8_linear", sizes, constants), x, x @ dequantized.T)
 
 
 def int4_group_linear(rows: int, out_features: int, in_features: int, group: int = 128) -> Layer:
@@ -56,7 +58,8 @@ def int4_group_linear(rows: int, out_features: int, in_features: int, group: int
     sizes = {"M": rows, "N": out_features, "K": in_features, "P": in_features // 2, "C": groups, "G": group}
     packed = values[:, ::2] | values[:, 1::2] << 4
     constants: dict[str, Array] = {"weight": packed, "zero_point": zero_point, "scale": scale}
-    return Layer("int4_group_linear", _program("int4_group_linear", sizes, constants), x, x @ dequantized.T)
+    about = f"x[{rows}, {in_features}] @ W[{out_features}, {in_features}]^T, W int4 with a scale per {group} columns"
+    return Layer("int4_group_linear", about, _program("int4_group_linear", sizes, constants), x, x @ dequantized.T)
 
 
 def _program(name: str, sizes: dict[str, int], constants: dict[str, Array]) -> str:
