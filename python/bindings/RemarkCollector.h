@@ -1,4 +1,5 @@
-//===- RemarkCollector.h - remarks kept for Python ---------------*- C++ -*-===//
+//===- RemarkCollector.h - remarks kept for Python ---------------*- C++
+//-*-===//
 //
 // MLIR 22 has neither a C nor a Python interface to its remark engine. One
 // engine per context is installed while any collector of that context is open;
