@@ -231,9 +231,9 @@ def CheckCpuInput : Pass<"qtranspose-check-cpu-input", "ModuleOp"> {
   let summary = "Refuse programs that the CPU target cannot execute";
   let description = [{
     Emits one error for unranked or sparse tensors, complex numbers, f80, f128,
-    tf32, tensors of integers wider than 64 bits, unregistered
-    operations, recursion and calls of functions without a body. The lowerings
-    that follow would fail unclearly or abort.
+    tf32, tensors of integers wider than 64 bits, unregistered operations and
+    calls of functions without a body. The lowerings that follow would fail
+    unclearly or abort.
   }];
 }
 
@@ -306,10 +306,12 @@ def ExpandSmallFloats : Pass<"qtranspose-expand-small-floats"> {
 def IsolateBuffers : Pass<"qtranspose-isolate-buffers", "ModuleOp"> {
   let summary = "Keep arguments and loaded state from being written in place";
   let description = [{
-    Marks tensor arguments of public functions as not writable, and copies what
-    `ml_program.global_load` reads from mutable globals, before bufferization.
+    Marks tensor arguments of public functions as not writable, and keeps
+    `ml_program` globals in `memref.global`s of their own: a store copies into
+    one, a load of a mutable one copies out of it. Runs before bufferization.
   }];
-  let dependentDialects = ["bufferization::BufferizationDialect"];
+  let dependentDialects = ["bufferization::BufferizationDialect",
+                           "memref::MemRefDialect"];
 }
 
 def LinalgToLoops : Pass<"qtranspose-linalg-to-loops"> {

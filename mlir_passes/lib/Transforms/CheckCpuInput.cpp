@@ -78,31 +78,8 @@ struct CheckCpuInput : impl::CheckCpuInputBase<CheckCpuInput> {
       }
       return WalkResult::advance();
     });
-    if (result.wasInterrupted() || failed(checkRecursion(symbols)))
+    if (result.wasInterrupted())
       signalPassFailure();
-  }
-
-  /// Buffers cannot be given to the callers of a function that is its own
-  /// caller.
-  LogicalResult checkRecursion(SymbolTableCollection &symbols) {
-    llvm::DenseSet<Operation *> finished, active;
-    std::function<LogicalResult(func::FuncOp)> visit =
-        [&](func::FuncOp function) -> LogicalResult {
-      if (finished.contains(function))
-        return success();
-      if (!active.insert(function).second)
-        return function.emitError("the CPU target does not support recursion");
-      WalkResult result = function.walk([&](func::CallOp call) {
-        return WalkResult(visit(symbols.lookupNearestSymbolFrom<func::FuncOp>(
-            call, call.getCalleeAttr())));
-      });
-      active.erase(function);
-      finished.insert(function);
-      return failure(result.wasInterrupted());
-    };
-    WalkResult result = getOperation()->walk(
-        [&](func::FuncOp function) { return WalkResult(visit(function)); });
-    return failure(result.wasInterrupted());
   }
 };
 } // namespace

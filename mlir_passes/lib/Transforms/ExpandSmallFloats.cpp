@@ -224,8 +224,16 @@ Value convert(const Emitter &e, Value value, FloatType target) {
     return value;
   if (isSmall(source))
     return convert(e, smallToF32(e, value), target);
+  // Not as an op: LLVM would pull it through f32 operations and compute those
+  // in bf16, with calls for the rounding.
+  if (isBF16(source)) {
+    Type i32 = e.of(b.getI32Type());
+    Value bits =
+        arith::ExtUIOp::create(b, e.loc, i32, e.bitcast(b.getI16Type(), value));
+    return convert(e, e.bitcast(b.getF32Type(), e.shl(bits, 16)), target);
+  }
   // Half precision goes through f32, which holds it exactly.
-  if (source.getWidth() == 16 && !target.isF32())
+  if (source.isF16() && !target.isF32())
     return convert(e,
                    arith::ExtFOp::create(b, e.loc, e.of(b.getF32Type()), value),
                    target);
@@ -240,9 +248,8 @@ Value convert(const Emitter &e, Value value, FloatType target) {
 bool isNative(FloatType source, FloatType target) {
   if (isSmall(source) || isSmall(target))
     return false;
-  if (isBF16(source))
-    return target.isF32();
-  return !isBF16(target) && !(source.isF64() && target.isF16());
+  return !isBF16(source) && !isBF16(target) &&
+         !(source.isF64() && target.isF16());
 }
 
 /// True if `op` computes in a format that has no arithmetic of its own. The
