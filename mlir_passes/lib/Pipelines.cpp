@@ -13,12 +13,19 @@
 namespace mlir::qtranspose {
 
 namespace {
+/// Where the constant left operand of a matmul goes.
+enum class Weights { Keep };
+
 struct DefaultOptions : PassPipelineOptions<DefaultOptions> {
-  Option<std::string> weights{
+  // `right` is refused by the option parser until the pass that moves such
+  // weights exists.
+  Option<Weights> weights{
       *this, "weights",
-      llvm::cl::desc("Where a constant left operand of a matmul stays: `keep` "
-                     "never adds a runtime transpose, `right` moves it"),
-      llvm::cl::init("keep")};
+      llvm::cl::desc("Where a constant left operand of a matmul goes"),
+      llvm::cl::init(Weights::Keep),
+      llvm::cl::values(
+          clEnumValN(Weights::Keep, "keep",
+                     "it stays: no transpose of a run-time value is added"))};
 };
 
 struct ToCpuOptions : PassPipelineOptions<ToCpuOptions> {
@@ -76,8 +83,8 @@ LogicalResult addPasses(OpPassManager &pm, StringRef passes) {
 void registerPipelines() {
   PassPipelineRegistration<DefaultOptions>(
       "qtranspose-default",
-      "Fold transposes into dequantizations, fuse dequantizations into "
-      "matmuls, absorb what is left",
+      "Fold transposes into dequantizations, then fuse dequantizations into "
+      "matmuls",
       [](OpPassManager &pm, const DefaultOptions &options) {
         (void)addPasses(pm, "qtranspose-fold-transpose-into-dequant,"
                             "qtranspose-fuse-dequant-into-matmul");
