@@ -68,7 +68,7 @@ def _replace_contents(module: ir.Operation, source: ir.Operation) -> None:
         op.operation.erase()
     for op in list(source.regions[0].blocks[0].operations):
         body.append(op)
-    for name in [attribute.name for attribute in module.attributes]:
+    for name in list(module.attributes):
         del module.attributes[name]
-    for attribute in source.attributes:
-        module.attributes[attribute.name] = attribute.attr
+    for name in source.attributes:
+        module.attributes[name] = source.attributes[name]
