@@ -419,6 +419,11 @@ static bool isTractable(AffineExpr coordinate) {
 
 Expr Tracer::trace(Value tensor, Coordinates coordinates,
                    const CallScope *scope) {
+  bool isTooLarge = depth >= maxDepth || pool.size() >= maxNodes;
+  for (AffineExpr coordinate : coordinates)
+    isTooLarge |= coordinate && !isTractable(coordinate);
+  if (isTooLarge)
+    return pool.leaf(tensor, coordinates, Reason::ExpressionTooLarge);
   if (auto argument = dyn_cast<BlockArgument>(tensor)) {
     bool ofFunction =
         isa<FunctionOpInterface>(argument.getOwner()->getParentOp()) &&
@@ -436,12 +441,6 @@ Expr Tracer::trace(Value tensor, Coordinates coordinates,
       stopReason = Reason::TensorEncoding;
     return pool.leaf(tensor, coordinates, stopReason);
   }
-  bool isTooLarge = depth >= maxDepth || pool.size() >= maxNodes;
-  for (AffineExpr coordinate : coordinates)
-    isTooLarge |= coordinate && !isTractable(coordinate);
-  if (isTooLarge)
-    return pool.leaf(tensor, coordinates, Reason::ExpressionTooLarge);
-
   for (auto &[known, expr] : memo[{tensor, scope}])
     if (llvm::equal(known, coordinates))
       return expr;
@@ -994,16 +993,17 @@ Expr Tracer::traceCall(Operation *operation, unsigned resultNumber,
                     std::as_const(inner).get());
   // What a callee computes cannot be read from outside: only its constants
   // (which can be copied out) and what the call passes may remain.
-  bool closed = true;
+  std::optional<Reason> unreadable;
   walkExpr(expr, [&](Expr node) {
     Value value = node->value;
     if (!value || !function.getBody().isAncestor(value.getParentRegion()))
       return;
     Operation *definition = value.getDefiningOp();
-    closed &= definition && definition->hasTrait<OpTrait::ConstantLike>();
+    if (!definition || !definition->hasTrait<OpTrait::ConstantLike>())
+      unreadable = node->stopReason.value_or(Reason::CalleeNotTraceable);
   });
-  if (!closed)
-    return stop(Reason::CalleeNotTraceable);
+  if (unreadable)
+    return stop(*unreadable);
   traced.insert(operation);
   return expr;
 }

@@ -165,7 +165,7 @@ struct FuseDequantIntoMatmul
         continue;
       llvm::SmallVector<Value> operands(op->getOperands());
       if (fuse(rewriter, op, options, getOperation()))
-        eraseIfDead(rewriter, operands);
+        eraseIfDead(rewriter, operands, getOperation());
     }
   }
 };

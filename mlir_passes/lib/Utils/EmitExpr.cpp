@@ -5,6 +5,7 @@
 #include "qtranspose/Analysis/IndexSpace.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/PatternMatch.h"
@@ -110,11 +111,37 @@ Value emitExpr(OpBuilder &builder, Location loc, Expr root,
   return known.lookup(root);
 }
 
-void eraseIfDead(RewriterBase &rewriter, llvm::ArrayRef<Value> roots) {
+/// True if `op` calls a function inside `root` that has no side effects. A
+/// function that is met twice is taken for a recursive one, which may not end.
+static bool isPureCall(Operation *op, Operation *root,
+                       llvm::SmallPtrSetImpl<Operation *> &entered) {
+  auto call = dyn_cast<CallOpInterface>(op);
+  auto function =
+      dyn_cast_or_null<func::FuncOp>(call ? call.resolveCallable() : nullptr);
+  if (!function || function.isExternal() || !root->isAncestor(function) ||
+      !entered.insert(function).second)
+    return false;
+  WalkResult result = function.getBody().walk([&](Operation *inner) {
+    bool isPure = inner->hasTrait<OpTrait::HasRecursiveMemoryEffects>() ||
+                  isMemoryEffectFree(inner) || wouldOpBeTriviallyDead(inner) ||
+                  isPureCall(inner, root, entered);
+    return isPure ? WalkResult::advance() : WalkResult::interrupt();
+  });
+  return !result.wasInterrupted();
+}
+
+static bool isDead(Operation *op, Operation *root) {
+  llvm::SmallPtrSet<Operation *, 4> entered;
+  return isOpTriviallyDead(op) ||
+         (root && op->use_empty() && isPureCall(op, root, entered));
+}
+
+void eraseIfDead(RewriterBase &rewriter, llvm::ArrayRef<Value> roots,
+                 Operation *root) {
   llvm::SmallVector<Value> worklist(roots);
   while (!worklist.empty()) {
     Operation *op = worklist.pop_back_val().getDefiningOp();
-    if (!op || !isOpTriviallyDead(op))
+    if (!op || !isDead(op, root))
       continue;
     llvm::SetVector<Value> read(op->operand_begin(), op->operand_end());
     op->walk([&](Operation *inner) {

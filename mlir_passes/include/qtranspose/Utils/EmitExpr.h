@@ -21,8 +21,10 @@ Value emitExpr(OpBuilder &builder, Location loc, Expr expr,
 /// another function (the weight of a callee that was traced through).
 Value localize(OpBuilder &builder, Value tensor);
 
-/// Erases `roots` and what only they used, if nothing uses them any more.
-void eraseIfDead(RewriterBase &rewriter, llvm::ArrayRef<Value> roots);
+/// Erases `roots` and what only they used, if nothing uses them any more. Calls
+/// count as dead if the function is inside `root` and has no side effects.
+void eraseIfDead(RewriterBase &rewriter, llvm::ArrayRef<Value> roots,
+                 Operation *root = nullptr);
 
 } // namespace mlir::qtranspose
 
