@@ -485,11 +485,11 @@ func.func private @load_and_convert(%q: tensor<6x5xi8>) -> tensor<6x5xf32> {
 
 // -----
 
-// Functions that call each other.
+// Functions that call each other (without end, so that nobody may run them).
 
 // CHECK: remark: [Missed] callee-is-recursive | {{.*}} Function=recursive_callee | Reason="reads the result of 'func.call'"
 #id = affine_map<(d0, d1) -> (d0, d1)>
-func.func @recursive_callee(%x: tensor<4x6xf32>, %q: tensor<6x5xi8>, %init: tensor<4x5xf32>) -> tensor<4x5xf32> {
+func.func private @recursive_callee(%x: tensor<4x6xf32>, %q: tensor<6x5xi8>, %init: tensor<4x5xf32>) -> tensor<4x5xf32> {
   %dead = arith.constant 7 : i32
   %again = arith.constant 7 : i32
   %w = call @even(%q) : (tensor<6x5xi8>) -> tensor<6x5xf32>

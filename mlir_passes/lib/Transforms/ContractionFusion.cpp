@@ -34,6 +34,19 @@ bool isContraction(Operation *operation) {
          accumulator.hasOneUse();
 }
 
+/// The extents of `op`'s loops: static if any operand says so.
+static llvm::SmallVector<int64_t> getLoopExtents(linalg::LinalgOp op) {
+  llvm::SmallVector<int64_t> extents(op.getNumLoops(), ShapedType::kDynamic);
+  for (OpOperand &operand : op->getOpOperands())
+    for (auto [result, size] :
+         llvm::zip(op.getMatchingIndexingMap(&operand).getResults(),
+                   op.getShape(&operand)))
+      if (auto dim = dyn_cast<AffineDimExpr>(result);
+          dim && !ShapedType::isDynamic(size))
+        extents[dim.getPosition()] = size;
+  return extents;
+}
+
 static bool hasEncoding(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   return type && type.getEncoding();
@@ -139,7 +152,7 @@ static std::optional<Refusal> findHiddenWeight(Expr expr) {
 llvm::SmallVector<TracedOperand, 0>
 traceOperands(linalg::LinalgOp op, ExprPool &pool, Tracer &tracer) {
   llvm::SmallVector<TracedOperand, 0> operands;
-  llvm::SmallVector<int64_t> extents = op.getStaticLoopRanges();
+  llvm::SmallVector<int64_t> extents = getLoopExtents(op);
   auto iterators = op.getIteratorTypesArray();
   for (OpOperand *operand : op.getDpsInputOperands()) {
     if (!isa<RankedTensorType>(operand->get().getType()))
@@ -558,7 +571,7 @@ ContractionFusion::PartResult ContractionFusion::planPart(
     int64_t extent = extents[ragged->dim];
     int64_t whole = extent - extent % ragged->group;
     if (padding[ragged->dim] == 0 &&
-        extent == op.getStaticLoopRanges()[ragged->dim] &&
+        extent == getLoopExtents(op)[ragged->dim] &&
         canExtend(ragged->dim, operands, decisions))
       return Extension{ragged->dim, whole + ragged->group};
     return Cut{ragged->dim, {whole}};
@@ -720,7 +733,7 @@ ContractionFusion::plan(llvm::ArrayRef<TracedOperand> operands,
     /// `padding` of each extent are terms past the end of a sum.
     llvm::SmallVector<int64_t> offsets, extents, padding;
   };
-  llvm::SmallVector<int64_t> extents = op.getStaticLoopRanges();
+  llvm::SmallVector<int64_t> extents = getLoopExtents(op);
   llvm::SmallVector<int64_t> zeros(extents.size(), 0);
   llvm::SmallVector<Box> worklist{{zeros, extents, zeros}};
   parts.clear();

@@ -55,7 +55,7 @@ struct TileFusedDequant : impl::TileFusedDequantBase<TileFusedDequant> {
     auto choose = [&](utils::IteratorType kind, int64_t limit) {
       bool wholeSoFar = true;
       for (unsigned dim = extents.size(); dim-- > 0;) {
-        if (!dims.test(dim) || iterators[dim] != kind || extents[dim] == 0)
+        if (!dims.test(dim) || iterators[dim] != kind)
           continue;
         int64_t tile = wholeSoFar ? tileOf(extents[dim], limit) : 1;
         wholeSoFar &= tile == extents[dim];
@@ -95,6 +95,12 @@ struct TileFusedDequant : impl::TileFusedDequantBase<TileFusedDequant> {
     });
     IRRewriter rewriter(&getContext());
     for (linalg::LinalgOp op : consumers) {
+      // Upstream tiling aborts on a loop that it can tell is not entered.
+      if (llvm::is_contained(op.getStaticLoopRanges(), 0)) {
+        remarkRefused(op, passName,
+                      {Reason::NotTileable, "an iteration dim is empty"});
+        continue;
+      }
       llvm::SmallBitVector dims(op.getNumLoops());
       for (OpOperand *input : op.getDpsInputOperands())
         if (isMarked(input->get()))

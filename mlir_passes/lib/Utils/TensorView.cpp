@@ -29,16 +29,16 @@ static bool planDim(TensorView::SourceDim &dim, int64_t size,
     return false;
   if (terms.empty())
     return ShapedType::isDynamic(size) || form.constant < size;
-  bool anyDynamic =
-      ShapedType::isDynamic(size) || llvm::any_of(terms, [](const Term &term) {
-        return ShapedType::isDynamic(term.extent);
-      });
+  // A dynamic dim of a known extent (another operand says it) is cut to that.
+  bool anyDynamic = llvm::any_of(terms, [](const Term &term) {
+    return ShapedType::isDynamic(term.extent);
+  });
   if (terms.size() == 1 && (anyDynamic || terms.front().coefficient > 1)) {
     const Term &term = terms.front();
     if (anyDynamic &&
         (term.coefficient != 1 || form.constant != 0 || term.extent != size))
       return false;
-    if (!anyDynamic && term.extent > 0 &&
+    if (!anyDynamic && !ShapedType::isDynamic(size) && term.extent > 0 &&
         form.constant + (term.extent - 1) * term.coefficient >= size)
       return false;
     dim.size = term.extent;
@@ -69,7 +69,7 @@ static bool planDim(TensorView::SourceDim &dim, int64_t size,
   }
   std::reverse(dim.parts.begin(), dim.parts.end());
   dim.size = covered;
-  return dim.offset + dim.size <= size;
+  return ShapedType::isDynamic(size) || dim.offset + dim.size <= size;
 }
 
 std::optional<TensorView> planView(ShapedType type,
