@@ -20,6 +20,8 @@ ARGUMENTS = [
 def pipelines(test: Path) -> set[str]:
     """Return the pipeline of each RUN line of a test file that runs passes of ours."""
     text = re.sub(r"\\\n//\s*(RUN:)?", "", test.read_text())
+    for name, value in re.findall(r"^// DEFINE: (%\{\w+\}) = (.*)$", text, flags=re.M):
+        text = text.replace(name, value)
     found = set()
     for line in re.findall(r"^// RUN: (.*)$", text, flags=re.M):
         found |= set(re.findall(r"--pass-pipeline=['\"](.*?)['\"](?=\s)", line))
