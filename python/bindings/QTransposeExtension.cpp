@@ -1,5 +1,6 @@
 //===- QTransposeExtension.cpp - the C++ passes on the stock mlir package -===//
 
+#include "DequantTraceBinding.h"
 #include "RemarkCollector.h"
 #include "qtranspose/Passes.h"
 #include "qtranspose/Transforms/FuseDequantIntoMatmul.h"
@@ -74,6 +75,7 @@ NB_MODULE(_qtranspose, m) {
     return names;
   });
   m.def("pattern_set", &makePatternSet, nb::arg("name"), nb::arg("context"));
+  qtranspose::bindDequantTrace(m);
 
   nb::class_<OperationFingerPrint>(
       m, "Fingerprint",

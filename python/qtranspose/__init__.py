@@ -7,6 +7,8 @@ on first use, so that `import qtranspose` is cheap and does not load MLIR.
 from __future__ import annotations
 
 import importlib
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,14 +18,20 @@ if TYPE_CHECKING:
     from qtranspose.pipelines import optimize as optimize
     from qtranspose.remarks import Remark as Remark
     from qtranspose.remarks import remarks as remarks
+    from qtranspose.trace import DequantTrace as DequantTrace
+    from qtranspose.trace import TraceLeaf as TraceLeaf
+    from qtranspose.trace import trace as trace
 
 _LAZY = {
+    "DequantTrace": "trace",
     "QTransposeError": "errors",
     "Remark": "remarks",
+    "TraceLeaf": "trace",
     "apply_patterns": "patterns",
     "compile": "execution",
     "optimize": "pipelines",
     "remarks": "remarks",
+    "trace": "trace",
 }
 _MODULES = ("patterns",)
 
@@ -42,3 +50,15 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+class _Package(ModuleType):
+    """Keeps `qt.remarks` and `qt.trace` the functions: importing a submodule sets its name in the package."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _LAZY and isinstance(value, ModuleType):
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -483,7 +483,8 @@ Expr Tracer::traceOp(Operation *op, unsigned resultNumber,
   if (isa<ml_program::GlobalLoadOp, ml_program::GlobalLoadConstOp>(op))
     return isConstantTensor(result) ? pool.leaf(result, coordinates)
                                     : stop(Reason::MutableGlobal);
-  if (op->hasAttr(tileFusedAttrName) || op->hasAttr(materializedAttrName))
+  if (!entersDecided &&
+      (op->hasAttr(tileFusedAttrName) || op->hasAttr(materializedAttrName)))
     return stop(Reason::AlreadyDecided);
 
   // Views.

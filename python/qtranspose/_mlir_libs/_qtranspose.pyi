@@ -1,9 +1,12 @@
-from typing import Literal
+from typing import Any, Literal
 
 from mlir import ir, rewrite
 
 def pattern_set_names() -> list[str]: ...
 def pattern_set(name: str, context: ir.Context) -> rewrite.FrozenRewritePatternSet: ...
+def trace(
+    value: ir.Value[Any],
+) -> tuple[str, tuple[tuple[ir.Value[Any] | ir.Attribute, ir.AffineMap | None, tuple[str, ...], str | None], ...]]: ...
 
 class Fingerprint:
     def __init__(self, operation: ir.Operation) -> None: ...

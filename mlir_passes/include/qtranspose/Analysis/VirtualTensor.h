@@ -145,6 +145,9 @@ public:
     return trace(tensor, coordinates, nullptr);
   }
 
+  /// Traces through producers whose place of computation is decided, too.
+  void enterDecided() { entersDecided = true; }
+
   /// The ops that tracing went through.
   llvm::ArrayRef<Operation *> getTracedOps() const {
     return traced.getArrayRef();
@@ -168,6 +171,7 @@ private:
 
   ExprPool &pool;
   Operation *root;
+  bool entersDecided = false;
   /// One scope per chain of calls, so that its address stands for the chain.
   llvm::DenseMap<std::pair<Operation *, const CallScope *>,
                  std::unique_ptr<CallScope>>
