@@ -83,11 +83,12 @@ LogicalResult addPasses(OpPassManager &pm, StringRef passes) {
 void registerPipelines() {
   PassPipelineRegistration<DefaultOptions>(
       "qtranspose-default",
-      "Fold transposes into dequantizations, then fuse dequantizations into "
-      "matmuls",
+      "Fold transposes into dequantizations, fuse dequantizations into "
+      "matmuls, absorb the transposes that remain",
       [](OpPassManager &pm, const DefaultOptions &options) {
         (void)addPasses(pm, "qtranspose-fold-transpose-into-dequant,"
-                            "qtranspose-fuse-dequant-into-matmul");
+                            "qtranspose-fuse-dequant-into-matmul,"
+                            "qtranspose-absorb-transposes");
       });
   PassPipelineRegistration<ToCpuOptions>(
       "qtranspose-to-cpu",

@@ -3,6 +3,7 @@
 #include "DequantTraceBinding.h"
 #include "RemarkCollector.h"
 #include "qtranspose/Passes.h"
+#include "qtranspose/Transforms/AbsorbTransposes.h"
 #include "qtranspose/Transforms/FuseDequantIntoMatmul.h"
 
 #include "mlir/CAPI/IR.h"
@@ -27,6 +28,8 @@ struct PatternSet {
 
 /// The C++ pattern sets, by their name in `qtranspose.patterns`.
 constexpr std::array patternSets = {
+    PatternSet{"absorb_transposes",
+               qtranspose::populateAbsorbTransposesPatterns},
     PatternSet{"fold_transpose_into_dequant",
                qtranspose::populateFoldTransposeIntoDequantPatterns},
     PatternSet{"fuse_dequant_into_matmul",

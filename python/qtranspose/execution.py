@@ -300,8 +300,9 @@ class _ResultLayout:
             self.size = offset + width
 
     def take(self, struct: Array) -> tuple[Array, ...]:
-        """Make arrays of a returned struct; they own its buffers."""
-        results = []
+        """Make arrays of a returned struct; they own its buffers, and no two of them share one."""
+        results: list[Array] = []
+        owners: dict[int, Array] = {}
         for type, offset in self._fields:
             dtype = type.element.dtype
             if type.is_scalar:
@@ -310,7 +311,13 @@ class _ResultLayout:
                 continue
             rank = len(type.shape)
             words: list[int] = struct[offset : offset + _WORD * (3 + rank)].view(np.uint64).tolist()
-            results.append(np.asarray(_Buffer(words[0], words[1], tuple(words[3:]), dtype)).view(dtype))
+            # A program may return one buffer twice, as two results or as two parts of it.
+            if words[0] in owners:
+                alias = _Buffer(0, words[1], tuple(words[3:]), dtype)
+                results.append(np.asarray(alias).view(dtype).copy())
+                continue
+            owners[words[0]] = np.asarray(_Buffer(words[0], words[1], tuple(words[3:]), dtype)).view(dtype)
+            results.append(owners[words[0]])
         return tuple(results)
 
 

@@ -1056,8 +1056,8 @@ func.func @bias_as_init(%x: tensor<4x64xf32>, %q: tensor<48x64xi8>, %s: tensor<4
 // CHECK-DAG:   #[[$MAP2:.+]] = affine_map<(d0, d1) -> (d0)>
 // CHECK-LABEL: func.func @unit_dims
 // CHECK-SAME:    %[[X:[^ :]+]]: tensor<1x1x64xf32>, %[[Q:[^ :]+]]: tensor<48x64xi8>, %[[S:[^ :]+]]: tensor<48xf32>, %[[INIT:[^ :]+]]: tensor<1x1x48xf32>
-// CHECK:         %[[C:.+]] = tensor.collapse_shape %[[X]] {{\[\[}}0, 1, 2]] : tensor<1x1x64xf32> into tensor<64xf32>
-// CHECK:         %[[C1:.+]] = tensor.collapse_shape %[[INIT]] {{\[\[}}0, 1, 2]] : tensor<1x1x48xf32> into tensor<48xf32>
+// CHECK-DAG:     %[[C:.+]] = tensor.collapse_shape %[[X]] {{\[\[}}0, 1, 2]] : tensor<1x1x64xf32> into tensor<64xf32>
+// CHECK-DAG:     %[[C1:.+]] = tensor.collapse_shape %[[INIT]] {{\[\[}}0, 1, 2]] : tensor<1x1x48xf32> into tensor<48xf32>
 // CHECK:         %[[G:.+]] = linalg.generic {indexing_maps = [#[[$MAP]], #[[$MAP1]], #[[$MAP2]], #[[$MAP2]]], iterator_types = ["parallel", "reduction"]}
 // CHECK-SAME:      ins(%[[C]], %[[Q]], %[[S]] : tensor<64xf32>, tensor<48x64xi8>, tensor<48xf32>)
 // CHECK-SAME:      outs(%[[C1]] : tensor<48xf32>)

@@ -238,6 +238,25 @@ func.func @dynamic_rows(%x: tensor<4x6xf32>, %q: tensor<24x5xi8>, %init: tensor<
 
 // -----
 
+// Nor is it known how much of the stored rows a slice takes.
+
+// CHECK: remark: [Missed] dynamic-slice | {{.*}} Function=some_rows | Reason="reads the result of 'tensor.extract_slice'"
+#id = affine_map<(d0, d1) -> (d0, d1)>
+func.func @some_rows(%x: tensor<4x?xf32>, %q: tensor<?x5xi8>, %init: tensor<4x5xf32>, %n: index) -> tensor<4x5xf32> {
+  %s = tensor.extract_slice %q[0, 0] [%n, 5] [1, 1] : tensor<?x5xi8> to tensor<?x5xi8>
+  %ew = tensor.empty(%n) : tensor<?x5xf32>
+  %w = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%s : tensor<?x5xi8>) outs(%ew : tensor<?x5xf32>) {
+  ^bb0(%in: i8, %out: f32):
+    %c = arith.sitofp %in : i8 to f32
+    linalg.yield %c : f32
+  } -> tensor<?x5xf32>
+  %y = linalg.matmul ins(%x, %w : tensor<4x?xf32>, tensor<?x5xf32>) outs(%init : tensor<4x5xf32>) -> tensor<4x5xf32>
+  return %y : tensor<4x5xf32>
+}
+
+// -----
+
 // How long the second piece is, is not known.
 
 // CHECK: remark: [Missed] dynamic-concat | {{.*}} Function=dynamic_pieces | Reason="reads the result of 'tensor.concat'"

@@ -463,6 +463,28 @@ def test_dynamic_sizes_and_several_results():
         assert size.dtype == np.int64 and yes.dtype == np.bool_ and pi.dtype == np.float64
 
 
+@pytest.mark.parametrize("results", ["%y, %y", "%y, %z", "%z, %y, %y"])
+def test_results_that_are_one_value_are_arrays_of_their_own(results):
+    count = results.count("%")
+    types = ", ".join(["tensor<3xf32>"] * count)
+    body = """
+      %0 = tensor.empty() : tensor<3xf32>
+      %1 = linalg.add ins(%x, %x : tensor<3xf32>, tensor<3xf32>) outs(%0 : tensor<3xf32>) -> tensor<3xf32>"""
+    returned = build(f"""
+    func.func private @twice(%x: tensor<3xf32>) -> tensor<3xf32> {{{body}
+      return %1 : tensor<3xf32>
+    }}
+    func.func @f(%x: tensor<3xf32>) -> ({types}) {{
+      %y = call @twice(%x) : (tensor<3xf32>) -> tensor<3xf32>
+      %z = call @twice(%x) : (tensor<3xf32>) -> tensor<3xf32>
+      return {results} : {types}
+    }}""")(np.array([1, 2, 3], np.float32))
+    for number, array in enumerate(returned):
+        same(array, np.array([2, 4, 6], np.float32))
+        array[:] = number
+    assert [array[0] for array in returned] == list(range(count))
+
+
 def test_sum_over_nothing_is_the_initial_value():
     program = """func.func @f(%a: tensor<2x0xf32>, %b: tensor<0x3xf32>, %c: tensor<2x3xf32>) -> tensor<2x3xf32> {
       %r = linalg.matmul ins(%a, %b : tensor<2x0xf32>, tensor<0x3xf32>) outs(%c : tensor<2x3xf32>) -> tensor<2x3xf32>

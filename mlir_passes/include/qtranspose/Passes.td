@@ -194,6 +194,53 @@ def FuseDequantIntoMatmul : Pass<"qtranspose-fuse-dequant-into-matmul"> {
   ];
 }
 
+def AbsorbTransposes : Pass<"qtranspose-absorb-transposes"> {
+  let summary = "Let the neighbours of the transposes that remain absorb them";
+  let description = [{
+    What folding and fusing leave are transposes of run-time values (and of
+    weights that are not dequantized): attention heads that change places, a
+    layout that a frontend moves to and back. Each of them reads and writes its
+    tensor once for nothing. A transpose is absorbed as a whole or it stays:
+
+    1. **By its readers**, if all of them can read the source in permuted order.
+       A structured op gets another indexing map. Reshapes, slices, casts and
+       broadcasts in between are looked through: the loops of the reader are
+       split until its maps are projected permutations again, and its other
+       operands and its result are reshaped, which moves nothing. The order of
+       sums does not change.
+    2. **By its source**, if nothing else reads that: the op that computes the
+       source writes it in permuted order. This goes through reshapes that keep
+       what is permuted together, slices, casts, concatenations and other
+       transposes; fills and accumulators that start as a fill are made in the
+       new shape.
+    3. Transposes that meet cancel or become one.
+
+    ```mlir
+    %h = tensor.expand_shape %y [[0], [1, 2]] ... : tensor<5x64xf32> into tensor<5x4x16xf32>
+    %t = linalg.transpose ins(%h) outs(%e : tensor<4x5x16xf32>) permutation = [1, 0, 2]
+    %s = linalg.batch_matmul ins(%t, %k : ...) outs(%f : tensor<4x5x7xf32>)
+    // becomes
+    %s = linalg.generic {indexing_maps = [(b, m, n, k) -> (m, b, k), ...]} ins(%h, %k) outs(%f)
+    ```
+
+    Nothing is computed twice and no tensor is written that was not written
+    before, so the pass never moves more bytes. Every rewrite removes a
+    transpose, so it ends; running it again changes nothing.
+
+    A named op keeps its name where that allows other maps (`linalg.matmul`,
+    `linalg.batch_matmul`, `linalg.contract`), and becomes a `linalg.generic`
+    elsewhere. Convolutions keep their layouts. With `into-contractions=false`
+    contractions keep the layouts of their operands, for backends that know
+    matmuls by these.
+  }];
+  let options = [
+    Option<"intoContractions", "into-contractions", "bool", /*default=*/"true",
+           "Let contractions read their operands in permuted order">,
+  ];
+  let dependentDialects = ["arith::ArithDialect", "linalg::LinalgDialect",
+                           "tensor::TensorDialect"];
+}
+
 def TileFusedDequant : Pass<"qtranspose-tile-fused-dequant"> {
   let summary = "Compute dequantizations marked `qtranspose.tile_fused` per tile";
   let description = [{
@@ -267,7 +314,8 @@ def DecomposeAggregates : Pass<"qtranspose-decompose-aggregates", "ModuleOp"> {
   let summary = "Decompose linalg.softmax, pack, unpack and Winograd ops";
   let description = [{
     Also turns a `tensor.expand_shape` into several dynamic sizes, on which
-    `expand-strided-metadata` aborts, into a `tensor.reshape`.
+    `expand-strided-metadata` aborts, into a `tensor.reshape`, and drops the
+    stride of slices of one element, on which `fold-memref-alias-ops` aborts.
   }];
   let dependentDialects = ["arith::ArithDialect", "linalg::LinalgDialect",
                            "math::MathDialect", "tensor::TensorDialect"];

@@ -272,6 +272,48 @@ Value skipViews(Value tensor) {
   return tensor;
 }
 
+/// Whether a slice starts and steps at known places and ends at a known place
+/// or with its source.
+static bool hasKnownBounds(tensor::ExtractSliceOp slice) {
+  auto isDynamic = [](OpFoldResult bound) {
+    return !getConstantIntValue(bound);
+  };
+  if (llvm::any_of(slice.getMixedOffsets(), isDynamic) ||
+      llvm::any_of(slice.getMixedStrides(), isDynamic))
+    return false;
+  for (auto [dim, size] : llvm::enumerate(slice.getMixedSizes())) {
+    if (!isDynamic(size) || !slice.getSourceType().isDynamicDim(dim))
+      continue;
+    auto dimOp = cast<Value>(size).getDefiningOp<tensor::DimOp>();
+    if (!dimOp || dimOp.getSource() != slice.getSource() ||
+        dimOp.getConstantIndex() != static_cast<int64_t>(dim))
+      return false;
+  }
+  return true;
+}
+
+OpOperand *getMovedOperand(Operation *op) {
+  if (isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::CastOp>(op))
+    return &op->getOpOperand(0);
+  if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op))
+    return hasKnownBounds(slice) ? &op->getOpOperand(0) : nullptr;
+  auto linalgOp = dyn_cast<linalg::LinalgOp>(op);
+  if (!linalgOp || !linalgOp.hasPureTensorSemantics() ||
+      op->getNumResults() != 1 || linalgOp.getNumReductionLoops() != 0 ||
+      !linalgOp.getIndexingMapsArray().back().isPermutation())
+    return nullptr;
+  Block *body = linalgOp.getBlock();
+  if (!body || !llvm::hasSingleElement(*body) ||
+      body->getNumArguments() != op->getNumOperands())
+    return nullptr;
+  auto moved = dyn_cast<BlockArgument>(body->getTerminator()->getOperand(0));
+  if (!moved || moved.getOwner() != body ||
+      moved.getArgNumber() >= linalgOp.getNumDpsInputs())
+    return nullptr;
+  OpOperand &operand = op->getOpOperand(moved.getArgNumber());
+  return isa<RankedTensorType>(operand.get().getType()) ? &operand : nullptr;
+}
+
 bool isConstantTensor(Value tensor) {
   tensor = skipViews(tensor);
   if (auto argument = dyn_cast<BlockArgument>(tensor)) {
@@ -486,6 +528,8 @@ Expr Tracer::traceOp(Operation *op, unsigned resultNumber,
   if (!entersDecided &&
       (op->hasAttr(tileFusedAttrName) || op->hasAttr(materializedAttrName)))
     return stop(Reason::AlreadyDecided);
+  if (extent == TraceScope::Layout && !getMovedOperand(op))
+    return pool.leaf(result, coordinates);
 
   // Views.
   if (auto cast = dyn_cast<tensor::CastOp>(op))
@@ -500,6 +544,8 @@ Expr Tracer::traceOp(Operation *op, unsigned resultNumber,
         expand.getSrc(),
         unexpand(type, expand.getReassociationIndices(), coordinates, context));
   if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {
+    if (!hasKnownBounds(slice))
+      return stop(Reason::DynamicSlice);
     llvm::SmallVector<AffineExpr> source;
     llvm::SmallBitVector dropped = slice.getDroppedDims();
     unsigned next = 0;
@@ -508,11 +554,9 @@ Expr Tracer::traceOp(Operation *op, unsigned resultNumber,
       AffineExpr coordinate = dropped.test(dim)
                                   ? getAffineConstantExpr(0, context)
                                   : coordinates[next++];
-      std::optional<int64_t> offset = getConstantIntValue(std::get<0>(bounds));
-      std::optional<int64_t> stride = getConstantIntValue(std::get<1>(bounds));
-      if (!offset || !stride)
-        return stop(Reason::DynamicSlice);
-      source.push_back(coordinate ? coordinate * *stride + *offset
+      int64_t offset = *getConstantIntValue(std::get<0>(bounds));
+      int64_t stride = *getConstantIntValue(std::get<1>(bounds));
+      source.push_back(coordinate ? coordinate * stride + offset
                                   : AffineExpr());
     }
     return through(slice.getSource(), source);

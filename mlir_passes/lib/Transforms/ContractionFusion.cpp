@@ -8,6 +8,8 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MLProgram/IR/MLProgram.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/ControlFlowInterfaces.h"
@@ -474,7 +476,7 @@ bool ContractionFusion::canExtend(unsigned dim,
                                   llvm::ArrayRef<TracedOperand> operands,
                                   llvm::ArrayRef<OperandFusion> decisions) {
   if (op.getIteratorTypesArray()[dim] != utils::IteratorType::reduction ||
-      !multipliesInputs(op))
+      !isContraction(op) || !multipliesInputs(op))
     return false;
   // Operands that stay must read the dim as it is, to be extended with zeros.
   for (auto [operand, decision] : llvm::zip(operands, decisions)) {
@@ -576,6 +578,11 @@ ContractionFusion::PartResult ContractionFusion::planPart(
       return Extension{ragged->dim, whole + ragged->group};
     return Cut{ragged->dim, {whole}};
   }
+
+  for (auto [dim, stride] : splits)
+    if (!part.space.splitAt(dim, stride))
+      return Refusal{Reason::NotFactorable,
+                     "the result cannot be split where it would have to be"};
 
   Resolver resolver(pool, part.space, shifted);
   resolver.extended = llvm::any_of(padding, [](int64_t p) { return p != 0; });
@@ -779,6 +786,18 @@ ContractionFusion::plan(llvm::ArrayRef<TracedOperand> operands,
   return std::nullopt;
 }
 
+bool ContractionFusion::movesElements() const {
+  if (parts.size() != 1 || parts.front().output.needsSlice)
+    return true;
+  bool gathers = false;
+  for (Expr expr : parts.front().bodyOperands)
+    walkExpr(expr,
+             [&](Expr node) { gathers |= node->is(ScalarExpr::Kind::Gather); });
+  return gathers || llvm::any_of(parts.front().inputs, [](const Input &input) {
+           return !input.padding.empty();
+         });
+}
+
 //===----------------------------------------------------------------------===//
 // Applying
 //===----------------------------------------------------------------------===//
@@ -870,9 +889,10 @@ Value ContractionFusion::emitProducer(RewriterBase &rewriter, Location loc,
   return generic.getResult(0);
 }
 
-linalg::GenericOp ContractionFusion::applyPart(RewriterBase &rewriter,
-                                               Location loc, const Part &part,
-                                               Value &init) {
+linalg::GenericOp ContractionFusion::emitGeneric(RewriterBase &rewriter,
+                                                 Location loc, const Part &part,
+                                                 Value init,
+                                                 AffineMap outputMap) {
   MLIRContext *context = rewriter.getContext();
   unsigned numFactors = part.space.getFactors().size();
 
@@ -890,29 +910,13 @@ linalg::GenericOp ContractionFusion::applyPart(RewriterBase &rewriter,
       results.push_back(getAffineDimExpr(factor, context));
     maps.push_back(AffineMap::get(numFactors, 0, results, context));
   }
-  maps.push_back(part.output.map);
-
-  // A fill is made in the new shape; any other init is seen in it.
-  Value view;
-  auto fill = init.getDefiningOp<linalg::FillOp>();
-  if (fill && !part.output.isIdentity()) {
-    llvm::SmallVector<OpFoldResult> sizes;
-    for (AffineExpr result : part.output.map.getResults())
-      sizes.push_back(getFactorSize(rewriter, loc, part,
-                                    cast<AffineDimExpr>(result).getPosition()));
-    Value empty = tensor::EmptyOp::create(rewriter, loc, sizes,
-                                          getElementTypeOrSelf(init.getType()));
-    view = linalg::FillOp::create(rewriter, loc, fill.getInputs(), empty)
-               .getResult(0);
-  } else {
-    view = buildView(rewriter, loc, init, part.output);
-  }
+  maps.push_back(outputMap);
 
   llvm::SmallVector<utils::IteratorType> iterators;
   for (const IndexSpace::Factor &factor : part.space.getFactors())
     iterators.push_back(op.getIteratorTypesArray()[factor.dim]);
   auto generic = linalg::GenericOp::create(
-      rewriter, loc, view.getType(), inputs, view, maps, iterators,
+      rewriter, loc, init.getType(), inputs, init, maps, iterators,
       [&](OpBuilder &builder, Location bodyLoc, ValueRange arguments) {
         llvm::DenseMap<Expr, Value> known;
         for (auto [input, argument] : llvm::zip(part.inputs, arguments))
@@ -945,6 +949,69 @@ linalg::GenericOp ContractionFusion::applyPart(RewriterBase &rewriter,
         linalg::LinalgDialect::kMemoizedIndexingMapsAttrName)
       generic->setDiscardableAttr(attribute.getName(), attribute.getValue());
 
+  return generic;
+}
+
+bool ContractionFusion::startsUniform() {
+  Operation *init = op.getDpsInitOperand(0)->get().getDefiningOp();
+  if (isa_and_present<tensor::EmptyOp, linalg::FillOp>(init))
+    return true;
+  auto constant = dyn_cast_or_null<arith::ConstantOp>(init);
+  return constant && isa<SplatElementsAttr>(constant.getValue());
+}
+
+Value ContractionFusion::emitUniformInit(RewriterBase &rewriter, Location loc,
+                                         const Part &part,
+                                         AffineMap outputMap) {
+  if (!startsUniform())
+    return Value();
+  Operation *init = op.getDpsInitOperand(0)->get().getDefiningOp();
+  llvm::SmallVector<OpFoldResult> sizes;
+  for (AffineExpr result : outputMap.getResults())
+    sizes.push_back(getFactorSize(rewriter, loc, part,
+                                  cast<AffineDimExpr>(result).getPosition()));
+  Type element = getElementTypeOrSelf(init->getResult(0).getType());
+  if (auto constant = dyn_cast<arith::ConstantOp>(init)) {
+    auto splat = cast<SplatElementsAttr>(constant.getValue());
+    llvm::SmallVector<int64_t> shape;
+    for (OpFoldResult size : sizes)
+      shape.push_back(getConstantIntValue(size).value_or(ShapedType::kDynamic));
+    if (llvm::is_contained(shape, ShapedType::kDynamic))
+      return Value();
+    return arith::ConstantOp::create(
+        rewriter, loc,
+        splat.resizeSplat(RankedTensorType::get(shape, element)));
+  }
+  Value empty = tensor::EmptyOp::create(rewriter, loc, sizes, element);
+  auto fill = dyn_cast<linalg::FillOp>(init);
+  return fill ? linalg::FillOp::create(rewriter, loc, fill.getInputs(), empty)
+                    .getResult(0)
+              : empty;
+}
+
+Value ContractionFusion::applyPermuted(RewriterBase &rewriter, Location loc,
+                                       llvm::ArrayRef<int64_t> permutation) {
+  OpBuilder::InsertionGuard guard(rewriter);
+  rewriter.setInsertionPoint(op);
+  const Part &part = parts.front();
+  AffineMap map = part.output.map;
+  map = AffineMap::get(map.getNumDims(), 0,
+                       applyPermutation(map.getResults(), permutation),
+                       map.getContext());
+  Value init = emitUniformInit(rewriter, loc, part, map);
+  return emitGeneric(rewriter, loc, part, init, map).getResult(0);
+}
+
+linalg::GenericOp ContractionFusion::applyPart(RewriterBase &rewriter,
+                                               Location loc, const Part &part,
+                                               Value &init) {
+  // A fill is made in the new shape; any other init is seen in it.
+  bool isFill =
+      !part.output.isIdentity() && init.getDefiningOp<linalg::FillOp>();
+  Value view = isFill ? emitUniformInit(rewriter, loc, part, part.output.map)
+                      : buildView(rewriter, loc, init, part.output);
+  linalg::GenericOp generic =
+      emitGeneric(rewriter, loc, part, view, part.output.map);
   Value result = generic.getResult(0);
   if (!part.output.needsSlice) {
     init = buildInverseView(rewriter, loc, result, part.output, init);

@@ -4,7 +4,9 @@
 
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/PatternMatch.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 namespace mlir::qtranspose {
 #define GEN_PASS_DEF_DECOMPOSEAGGREGATES
@@ -22,6 +24,12 @@ struct DecomposeAggregates
         ops.push_back(op);
     });
     IRRewriter rewriter(&getContext());
+    getOperation()->walk([&](Operation *op) {
+      llvm::TypeSwitch<Operation *>(op)
+          .Case<tensor::ExtractSliceOp, tensor::InsertSliceOp,
+                tensor::ParallelInsertSliceOp>(
+              [&](auto slice) { dropIdleStrides(rewriter, slice); });
+    });
     for (Operation *op : ops) {
       rewriter.setInsertionPoint(op);
       if (failed(decompose(rewriter, op))) {
@@ -32,6 +40,29 @@ struct DecomposeAggregates
   }
 
 private:
+  /// Which unit dims a slice drops is read off strides later, where a step that
+  /// no element takes makes `fold-memref-alias-ops` abort.
+  template <typename SliceOp>
+  static void dropIdleStrides(RewriterBase &rewriter, SliceOp slice) {
+    SmallVector<OpFoldResult> strides = slice.getMixedStrides();
+    bool changed = false;
+    for (auto [size, stride] : llvm::zip(slice.getMixedSizes(), strides)) {
+      if (!isConstantIntValue(size, 1) || isConstantIntValue(stride, 1))
+        continue;
+      stride = rewriter.getIndexAttr(1);
+      changed = true;
+    }
+    if (!changed)
+      return;
+    SmallVector<Value> dynamicStrides;
+    SmallVector<int64_t> staticStrides;
+    dispatchIndexOpFoldResults(strides, dynamicStrides, staticStrides);
+    rewriter.modifyOpInPlace(slice, [&] {
+      slice.getStridesMutable().assign(dynamicStrides);
+      slice.setStaticStrides(staticStrides);
+    });
+  }
+
   /// `expand-strided-metadata` aborts on a group of two dynamic sizes, although
   /// the op gives both.
   static bool expandsIntoSeveralDynamicSizes(Operation *op) {

@@ -361,36 +361,6 @@ std::optional<Refusal> Folder::mergeTransposes(const Composed &composed) {
   return std::nullopt;
 }
 
-/// Makes a contraction read operand `number` as `value` through `map`. Returns
-/// the op that does.
-linalg::LinalgOp setOperand(RewriterBase &rewriter, linalg::LinalgOp op,
-                            unsigned number, Value value, AffineMap map,
-                            Location cause) {
-  // Other named ops fix the layout of their operands.
-  unsigned rank = map.getNumResults();
-  bool isFree = isa<linalg::ContractOp, linalg::GenericOp>(op.getOperation()) ||
-                (isa<linalg::MatmulOp>(op.getOperation()) && rank == 2) ||
-                (isa<linalg::BatchMatmulOp>(op.getOperation()) && rank == 3);
-  if (!isFree) {
-    SmallVector<NamedAttribute> attrs = getDiscardableAttrs(op);
-    rewriter.setInsertionPoint(op);
-    op = *linalg::generalizeNamedOp(rewriter, op);
-    op->setDiscardableAttrs(attrs);
-  }
-  SmallVector<AffineMap> maps = op.getIndexingMapsArray();
-  maps[number] = map;
-  ArrayAttr attr = rewriter.getAffineMapArrayAttr(maps);
-  rewriter.modifyOpInPlace(op, [&] {
-    op->setOperand(number, value);
-    llvm::TypeSwitch<Operation *>(op)
-        .Case<linalg::MatmulOp, linalg::BatchMatmulOp, linalg::ContractOp,
-              linalg::GenericOp>(
-            [&](auto concrete) { concrete.setIndexingMapsAttr(attr); });
-    op->setLoc(rewriter.getFusedLoc({op->getLoc(), cause}));
-  });
-  return op;
-}
-
 linalg::LinalgOp Folder::storeAsNK(linalg::LinalgOp op, unsigned number) {
   OpOperand &use = op->getOpOperand(number);
   auto dims = linalg::inferContractionDims(op);

@@ -5,9 +5,11 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 namespace mlir::qtranspose {
 
@@ -294,6 +296,35 @@ Value createReindexed(RewriterBase &rewriter, const ReindexedOp &op,
   OpBuilder::InsertionGuard guard(rewriter);
   cloneBody(rewriter, op.source, generic);
   return generic.getResult(0);
+}
+
+linalg::LinalgOp setOperand(RewriterBase &rewriter, linalg::LinalgOp op,
+                            unsigned number, Value value, AffineMap map,
+                            Location cause) {
+  // Other named ops fix the layout of their operands.
+  unsigned rank = map.getNumResults();
+  bool isFree = isa<linalg::ContractOp, linalg::GenericOp>(op.getOperation()) ||
+                (isa<linalg::MatmulOp>(op.getOperation()) && rank == 2) ||
+                (isa<linalg::BatchMatmulOp>(op.getOperation()) && rank == 3 &&
+                 map.getResult(0) == getAffineDimExpr(0, op.getContext()));
+  if (!isFree) {
+    SmallVector<NamedAttribute> attrs = getDiscardableAttrs(op);
+    rewriter.setInsertionPoint(op);
+    op = *linalg::generalizeNamedOp(rewriter, op);
+    op->setDiscardableAttrs(attrs);
+  }
+  SmallVector<AffineMap> maps = op.getIndexingMapsArray();
+  maps[number] = map;
+  ArrayAttr attr = rewriter.getAffineMapArrayAttr(maps);
+  rewriter.modifyOpInPlace(op, [&] {
+    op->setOperand(number, value);
+    llvm::TypeSwitch<Operation *>(op)
+        .Case<linalg::MatmulOp, linalg::BatchMatmulOp, linalg::ContractOp,
+              linalg::GenericOp>(
+            [&](auto concrete) { concrete.setIndexingMapsAttr(attr); });
+    op->setLoc(rewriter.getFusedLoc({op->getLoc(), cause}));
+  });
+  return op;
 }
 
 /// Returns the permuted root. The replaced ops are left to the caller.

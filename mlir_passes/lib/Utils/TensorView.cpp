@@ -42,7 +42,7 @@ static bool planDim(TensorView::SourceDim &dim, int64_t size,
         form.constant + (term.extent - 1) * term.coefficient >= size)
       return false;
     dim.size = term.extent;
-    dim.stride = term.coefficient;
+    dim.stride = term.extent == 1 ? 1 : term.coefficient;
     dim.parts.push_back({term.extent, term.factor});
     return true;
   }

@@ -131,13 +131,25 @@ struct CallScope {
   const CallScope *parent;
 };
 
+/// What tracing goes through.
+enum class TraceScope {
+  Elements, ///< whatever moves or computes single elements
+  Layout,   ///< only what moves them
+};
+
+/// The operand of which the elements of `op`'s one result are elements, in
+/// another place or number: of views, transposes, broadcasts and slices. Null
+/// for other ops.
+OpOperand *getMovedOperand(Operation *op);
+
 /// Traces tensors into expressions.
 class Tracer {
 public:
   /// Functions that are not inside `root` (if given) are not entered: another
   /// thread may be rewriting them.
-  explicit Tracer(ExprPool &pool, Operation *root = nullptr)
-      : pool(pool), root(root) {}
+  explicit Tracer(ExprPool &pool, Operation *root = nullptr,
+                  TraceScope extent = TraceScope::Elements)
+      : pool(pool), root(root), extent(extent) {}
 
   /// The expression of `tensor`'s element at `coordinates`, one per dim. Never
   /// fails: what cannot be traced is a leaf that carries the reason.
@@ -172,6 +184,7 @@ private:
   ExprPool &pool;
   Operation *root;
   bool entersDecided = false;
+  TraceScope extent;
   /// One scope per chain of calls, so that its address stands for the chain.
   llvm::DenseMap<std::pair<Operation *, const CallScope *>,
                  std::unique_ptr<CallScope>>

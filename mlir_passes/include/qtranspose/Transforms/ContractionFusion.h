@@ -1,10 +1,10 @@
 //===- ContractionFusion.h - contractions over virtual tensors ---*- C++
 //-*-===//
 //
-// Rewrites one contraction so that it reads the leaves of its operands'
-// virtual tensors: the canonical form, one `linalg.generic` over factored dims
-// whose operands are views of the leaves. Planning collects everything and
-// touches no IR; applying a plan cannot fail.
+// Rewrites one contraction (or another structured op with one result) so that
+// it reads the leaves of its operands' virtual tensors: the canonical form, one
+// `linalg.generic` over factored dims whose operands are views of the leaves.
+// Planning collects everything and touches no IR; applying a plan cannot fail.
 //
 //===----------------------------------------------------------------------===//
 
@@ -78,11 +78,29 @@ public:
        llvm::ArrayRef<OperandFusion> decisions,
        ProducerLayout layout = ProducerLayout::AsIterated);
 
+  /// Lets plan() split iteration dim `dim` at `stride` too.
+  void splitAt(unsigned dim, int64_t stride) {
+    splits.push_back({dim, stride});
+  }
+
+  /// True if the plan cuts the op into several, extends a tensor, or reads one
+  /// by computed indices.
+  bool movesElements() const;
+
   /// Applies the plan and replaces the contraction, in place of which stand
   /// the contractions returned. Producers that it was the last to use are
   /// left dead: see eraseIfDead().
   llvm::SmallVector<linalg::GenericOp> apply(RewriterBase &rewriter,
                                              Location loc);
+
+  /// True if the result's contents before the op are the same everywhere, so
+  /// that it can be made in any shape.
+  bool startsUniform();
+  /// Applies a plan that moves no elements, for an op that startsUniform(): the
+  /// result has one dim per factor of an output dim, with `dim(result, i)` the
+  /// `permutation[i]`-th of them in the op's order. The op itself stays.
+  Value applyPermuted(RewriterBase &rewriter, Location loc,
+                      llvm::ArrayRef<int64_t> permutation);
 
 private:
   /// A leaf as an operand of a generic.
@@ -133,6 +151,14 @@ private:
                      llvm::ArrayRef<int64_t> padding);
   linalg::GenericOp applyPart(RewriterBase &rewriter, Location loc,
                               const Part &part, Value &init);
+  /// The op over the factors, which writes into `init` by `outputMap`.
+  linalg::GenericOp emitGeneric(RewriterBase &rewriter, Location loc,
+                                const Part &part, Value init,
+                                AffineMap outputMap);
+  /// What the op writes into, with the dims that `outputMap` has; nothing if
+  /// its contents are not the same everywhere.
+  Value emitUniformInit(RewriterBase &rewriter, Location loc, const Part &part,
+                        AffineMap outputMap);
   Value emitProducer(RewriterBase &rewriter, Location loc, const Part &part,
                      const Producer &producer);
   OpFoldResult getFactorSize(OpBuilder &builder, Location loc, const Part &part,
@@ -141,6 +167,7 @@ private:
   linalg::LinalgOp op;
   ExprPool &pool;
   ProducerLayout layout = ProducerLayout::AsIterated;
+  llvm::SmallVector<std::pair<unsigned, int64_t>> splits;
   llvm::SmallVector<Part, 0> parts;
 };
 

@@ -14,6 +14,7 @@
 #include "qtranspose/Analysis/Elementwise.h"
 #include "qtranspose/Transforms/FoldTransposeIntoDequant.h"
 
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/IR/PatternMatch.h"
 
 namespace mlir::qtranspose {
@@ -67,6 +68,12 @@ AffineMap permuteResults(AffineMap map, ArrayRef<int64_t> permutation);
 Value createReindexed(RewriterBase &rewriter, const ReindexedOp &op,
                       RankedTensorType type, Location cause,
                       const llvm::DenseMap<Value, Value> &replaced);
+
+/// Makes `op` read operand `number` as `value` through `map`. A named op that
+/// fixes the layout of its operands becomes generic. Returns the op that reads.
+linalg::LinalgOp setOperand(RewriterBase &rewriter, linalg::LinalgOp op,
+                            unsigned number, Value value, AffineMap map,
+                            Location cause);
 
 /// Returns the permuted root. The replaced ops are left to the caller.
 Value applyPlan(RewriterBase &rewriter, const FoldPlan &plan, Location cause);
