@@ -118,8 +118,11 @@ class Body:
         return self.b.scalar(value, et)
 
     def round(self, x: Scalar) -> Scalar:
+        return self.math("roundeven", x)
+
+    def math(self, op: str, x: Scalar) -> Scalar:
         name = self.b.fresh()
-        self.b.line(f"{name} = math.roundeven {x.name} : {x.type}")
+        self.b.line(f"{name} = math.{op} {x.name} : {x.type}")
         return Scalar(name, x.type)
 
     def index(self, dim: int) -> Scalar:
