@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from qtranspose.pipelines import optimize as optimize
     from qtranspose.remarks import Remark as Remark
     from qtranspose.remarks import remarks as remarks
+    from qtranspose.trace import DequantDescription as DequantDescription
     from qtranspose.trace import DequantTrace as DequantTrace
     from qtranspose.trace import TraceLeaf as TraceLeaf
     from qtranspose.trace import trace as trace
 
 _LAZY = {
+    "DequantDescription": "trace",
     "DequantTrace": "trace",
     "QTransposeError": "errors",
     "Remark": "remarks",

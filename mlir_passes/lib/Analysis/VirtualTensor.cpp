@@ -2,7 +2,7 @@
 
 #include "qtranspose/Analysis/VirtualTensor.h"
 
-#include "qtranspose/Analysis/IndexSpace.h"
+#include "qtranspose/Analysis/AffineReader.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -442,23 +442,6 @@ unexpand(ShapedType result, llvm::ArrayRef<ReassociationIndices> reassociation,
 static constexpr unsigned maxDepth = 512;
 static constexpr size_t maxNodes = 1 << 14;
 
-/// False for coordinates that are not worth reasoning about: affine expressions
-/// are walked as trees, and multiply constants without looking at overflow.
-static bool isTractable(AffineExpr coordinate) {
-  constexpr unsigned maxParts = 256;
-  constexpr uint64_t maxConstant = uint64_t(1) << 40;
-  unsigned parts = 0;
-  WalkResult result = coordinate.walk([&](AffineExpr part) -> WalkResult {
-    auto constant = dyn_cast<AffineConstantExpr>(part);
-    if (++parts > maxParts ||
-        (constant &&
-         static_cast<uint64_t>(std::abs(constant.getValue())) > maxConstant))
-      return WalkResult::interrupt();
-    return WalkResult::advance();
-  });
-  return !result.wasInterrupted();
-}
-
 Expr Tracer::trace(Value tensor, Coordinates coordinates,
                    const CallScope *scope) {
   bool isTooLarge = depth >= maxDepth || pool.size() >= maxNodes;
@@ -866,61 +849,6 @@ Expr Tracer::traceScalar(Value scalar, const CallScope *scope) {
     return pool.constant(constant);
   return pool.scalar(scalar);
 }
-
-namespace {
-/// Reads index expressions as affine ones.
-class AffineReader {
-public:
-  explicit AffineReader(MLIRContext *context) : context(context) {}
-
-  /// The affine expression that `expr` computes, or null.
-  AffineExpr read(Expr expr) {
-    auto [known, isNew] = memo.try_emplace(expr);
-    if (!isNew)
-      return known->second;
-    AffineExpr affine = compute(expr);
-    if (affine && !isTractable(affine))
-      affine = AffineExpr();
-    return memo[expr] = affine;
-  }
-
-private:
-  AffineExpr compute(Expr expr) {
-    if (expr->is(ScalarExpr::Kind::Index))
-      return expr->coordinates[0];
-    if (expr->is(ScalarExpr::Kind::Constant))
-      if (auto integer = dyn_cast<IntegerAttr>(expr->attribute))
-        return getAffineConstantExpr(integer.getValue().getSExtValue(),
-                                     context);
-    if (!expr->is(ScalarExpr::Kind::Apply) || !isa<IndexType>(expr->type) ||
-        expr->operands.size() != 2)
-      return AffineExpr();
-    AffineExpr lhs = read(expr->operands[0]);
-    AffineExpr rhs = read(expr->operands[1]);
-    if (!lhs || !rhs)
-      return AffineExpr();
-    if (expr->isApply("arith.addi"))
-      return lhs + rhs;
-    auto factor = dyn_cast<AffineConstantExpr>(rhs);
-    if (expr->isApply("arith.muli") && (factor || isa<AffineConstantExpr>(lhs)))
-      return lhs * rhs;
-    if (!factor || factor.getValue() <= 0)
-      return AffineExpr();
-    // Of what is not negative, all divisions round the same way.
-    if (!isNonNegative(lhs))
-      return AffineExpr();
-    if (expr->isApply("arith.divui") || expr->isApply("arith.divsi") ||
-        expr->isApply("arith.floordivsi"))
-      return lhs.floorDiv(rhs);
-    if (expr->isApply("arith.remui") || expr->isApply("arith.remsi"))
-      return lhs % rhs;
-    return AffineExpr();
-  }
-
-  MLIRContext *context;
-  llvm::DenseMap<Expr, AffineExpr> memo;
-};
-} // namespace
 
 Expr Tracer::traceLinalg(Operation *operation, unsigned resultNumber,
                          Coordinates coordinates, const CallScope *scope) {
