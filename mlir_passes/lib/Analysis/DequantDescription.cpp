@@ -3,13 +3,12 @@
 #include "qtranspose/Analysis/DequantDescription.h"
 
 #include "qtranspose/Analysis/AffineReader.h"
-#include "qtranspose/Analysis/IndexSpace.h"
+#include "qtranspose/Analysis/FactoredDims.h"
 #include "qtranspose/Analysis/PieceUnification.h"
 #include "qtranspose/Analysis/SymbolicBits.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
-#include "llvm/ADT/SmallBitVector.h"
 
 #include <numeric>
 
@@ -35,172 +34,10 @@ llvm::SmallVector<unsigned> StoredField::getOrder() const {
 }
 
 //===----------------------------------------------------------------------===//
-// Factors
-//===----------------------------------------------------------------------===//
-
-namespace {
-/// The dims of the described tensor, split into factors over which every
-/// coordinate of an expression is linear; expressions here are over factors.
-class Factors {
-public:
-  using Set = llvm::SmallBitVector;
-
-  /// Nothing if some coordinate is not linear over any split.
-  static std::optional<Factors> make(MLIRContext *context, Expr expr,
-                                     llvm::ArrayRef<int64_t> shape) {
-    // No coordinate is reduced by the bound of a dynamic dim: none divides by
-    // that much.
-    constexpr int64_t unbounded = int64_t(1) << 32;
-    llvm::SmallVector<int64_t> extents(shape);
-    for (int64_t &extent : extents)
-      if (ShapedType::isDynamic(extent))
-        extent = unbounded;
-    llvm::SmallVector<AffineExpr> coordinates;
-    walkExpr(expr, [&](Expr node) {
-      llvm::append_range(coordinates, node->coordinates);
-      if (int64_t size = getPieceSize(node))
-        coordinates.push_back(node->coordinates[0]
-                                  ? node->coordinates[0].floorDiv(size)
-                                  : AffineExpr());
-    });
-    if (llvm::is_contained(coordinates, AffineExpr()))
-      return std::nullopt;
-    llvm::SmallVector<int64_t> multiples(shape.size(), 1);
-    for (;;) {
-      IndexSpace space(context, extents);
-      std::optional<IndexSpace::Ragged> ragged;
-      if (llvm::all_of(coordinates, [&](AffineExpr coordinate) {
-            return space.makeLinear(coordinate, &ragged);
-          })) {
-        if (!llvm::all_of(coordinates, [&](AffineExpr coordinate) {
-              return space.getLinearForm(coordinate).has_value();
-            }))
-          return std::nullopt;
-        return Factors(context, std::move(space));
-      }
-      // Groups that do not divide a dim do divide a longer one.
-      constexpr int64_t maxMultiple = int64_t(1) << 20;
-      if (!ragged || ragged->group > maxMultiple)
-        return std::nullopt;
-      int64_t &multiple = multiples[ragged->dim];
-      int64_t longer = std::lcm(multiple, ragged->group);
-      if (longer == multiple || longer > maxMultiple)
-        return std::nullopt;
-      multiple = longer;
-      extents[ragged->dim] =
-          llvm::alignTo(extents[ragged->dim], uint64_t(multiple));
-    }
-  }
-
-  unsigned size() const { return space.getFactors().size(); }
-  const IndexSpace::Factor &operator[](unsigned factor) const {
-    return space.getFactors()[factor];
-  }
-
-  /// The size of the pieces of a concatenation if they are equal, else 0.
-  static int64_t getPieceSize(Expr expr) {
-    if (!expr->is(ScalarExpr::Kind::Pieces))
-      return 0;
-    int64_t size = expr->breaks[1];
-    for (unsigned p = 1; p < expr->breaks.size(); ++p)
-      if (expr->breaks[p] - expr->breaks[p - 1] != size)
-        return 0;
-    return size;
-  }
-
-  AffineExpr fromDims(AffineExpr coordinate) const {
-    return space.toAffine(*space.getLinearForm(coordinate));
-  }
-
-  LinearForm getForm(AffineExpr coordinate) const {
-    return *flat.getLinearForm(coordinate);
-  }
-
-  /// `position floordiv size`; nothing if that is not linear.
-  std::optional<AffineExpr> divide(AffineExpr position, int64_t size) const {
-    std::optional<LinearForm> form =
-        flat.getLinearForm(position.floorDiv(size));
-    return form ? std::optional(flat.toAffine(*form)) : std::nullopt;
-  }
-
-  /// Whether `position` is in [low, high) everywhere.
-  bool isWithin(AffineExpr position, int64_t low, int64_t high) const {
-    auto [smallest, largest] = flat.getRange(getForm(position));
-    return smallest >= low && largest && *largest < high;
-  }
-
-  /// Factors that `coordinate` depends on.
-  Set getDependence(AffineExpr coordinate) const {
-    Set set(size());
-    for (auto [factor, coefficient] :
-         llvm::enumerate(getForm(coordinate).coefficients))
-      if (coefficient != 0)
-        set.set(factor);
-    return set;
-  }
-
-  /// The groups of positions that differ in `set`; nothing if positions next to
-  /// each other differ in it, but some further apart do not.
-  std::optional<llvm::SmallVector<AxisGroup>> getGroups(const Set &set) const {
-    llvm::SmallVector<AxisGroup> groups;
-    for (unsigned factor = 0; factor < size(); ++factor) {
-      const IndexSpace::Factor &part = (*this)[factor];
-      bool isFirst = factor == 0 || (*this)[factor - 1].dim != part.dim;
-      if (!set.test(factor))
-        continue;
-      if (!isFirst && !set.test(factor - 1))
-        return std::nullopt;
-      if (isFirst)
-        groups.push_back({part.dim, part.stride});
-      groups.back().size = part.stride;
-    }
-    return groups;
-  }
-
-  /// A coordinate over factors as one over dims.
-  AffineExpr toDims(AffineExpr coordinate) const {
-    LinearForm form = getForm(coordinate);
-    AffineExpr sum = getAffineConstantExpr(form.constant, context);
-    for (unsigned first = 0, last; first < size(); first = last + 1) {
-      last = first;
-      if (form.coefficients[first] == 0)
-        continue;
-      // Factors that are a part of their dim together.
-      int64_t extent = (*this)[first].extent;
-      while (last + 1 < size() && (*this)[last + 1].dim == (*this)[first].dim &&
-             form.coefficients[last] ==
-                 form.coefficients[last + 1] * (*this)[last + 1].extent)
-        extent *= (*this)[++last].extent;
-      const IndexSpace::Factor &inner = (*this)[last];
-      AffineExpr part =
-          getAffineDimExpr(inner.dim, context).floorDiv(inner.stride);
-      if (first != 0 && (*this)[first - 1].dim == inner.dim)
-        part = part % extent;
-      sum = sum + part * form.coefficients[last];
-    }
-    return sum;
-  }
-
-private:
-  Factors(MLIRContext *context, IndexSpace &&space)
-      : context(context), space(std::move(space)),
-        flat(context, getExtents(this->space)) {}
-
-  static llvm::SmallVector<int64_t> getExtents(const IndexSpace &space) {
-    return llvm::map_to_vector(
-        space.getFactors(),
-        [](const IndexSpace::Factor &factor) { return factor.extent; });
-  }
-
-  MLIRContext *context;
-  IndexSpace space;
-  IndexSpace flat; ///< whose dims are the factors
-};
-
-//===----------------------------------------------------------------------===//
 // Reading
 //===----------------------------------------------------------------------===//
 
+namespace {
 /// Values of an integer.
 struct Range {
   int64_t low, high;
@@ -238,11 +75,11 @@ struct Reading {
   }
 };
 
-/// Describes expressions over factors.
+/// Describes expressions over the dims of a tensor.
 class Reader {
 public:
-  Reader(ExprPool &pool, const Factors &factors)
-      : pool(pool), factors(factors) {}
+  Reader(ExprPool &pool, llvm::ArrayRef<int64_t> shape)
+      : pool(pool), shape(shape) {}
 
   /// `expr` without pieces where they are one expression; else null.
   Expr resolve(Expr expr);
@@ -250,10 +87,9 @@ public:
   DequantDescription describe(Expr expr) { return finish(read(expr)); }
 
 private:
-  using Set = Factors::Set;
-
-  // What expressions depend on.
-  Set getDependence(Expr expr);
+  // How expressions vary.
+  const FactoredDims *getFactors(Expr expr);
+  Variation getVariation(Expr expr);
   bool variesMore(Expr lhs, Expr rhs);
   bool isLookup(Expr gather);
   std::optional<unsigned> findStored(Expr expr);
@@ -263,7 +99,7 @@ private:
   Reading compute(Expr expr);
   Reading start(Kind kind, Expr expr);
   Reading fail(Expr expr) { return start(Kind::Expression, expr); }
-  Expr findWord(Expr expr, Set &selectors);
+  Expr findWord(Expr expr, llvm::SmallVectorImpl<Expr> &selectors);
   std::optional<Reading> readField(Expr expr);
   Reading readLookup(Expr expr);
   Reading readUnary(Expr expr);
@@ -277,60 +113,95 @@ private:
   std::shared_ptr<const DequantDescription> share(Expr expr);
   std::shared_ptr<const DequantDescription> shareConstant(TypedAttr value);
 
-  /// `expr` over dims.
-  Expr toDims(Expr expr) {
-    return pool.mapCoordinates(expr, [&](AffineExpr coordinate) {
-      return factors.toDims(coordinate);
-    });
-  }
-
   ExprPool &pool;
-  const Factors &factors;
-  llvm::DenseMap<Expr, Expr> resolved;
-  llvm::DenseMap<Expr, Set> dependences;
+  llvm::ArrayRef<int64_t> shape;
+  llvm::DenseMap<Expr, std::unique_ptr<FactoredDims>> factors;
+  llvm::DenseMap<Expr, Variation> variations;
   llvm::DenseMap<Expr, bool> storages;
   llvm::DenseMap<Expr, std::unique_ptr<Reading>> readings;
   llvm::DenseMap<Expr, std::shared_ptr<const DequantDescription>> shared;
 };
 } // namespace
 
+/// The size of the pieces of a concatenation if they are equal, else 0.
+static int64_t getPieceSize(Expr pieces) {
+  int64_t size = pieces->breaks[1];
+  for (unsigned p = 1; p < pieces->breaks.size(); ++p)
+    if (pieces->breaks[p] - pieces->breaks[p - 1] != size)
+      return 0;
+  return size;
+}
+
 Expr Reader::resolve(Expr root) {
+  llvm::DenseMap<Expr, Expr> resolved;
   walkExpr(root, [&](Expr expr) {
     llvm::SmallVector<Expr> operands;
     for (Expr operand : expr->operands)
       operands.push_back(resolved.lookup(operand));
-    Expr result = nullptr;
+    bool isComplete = !llvm::is_contained(operands, nullptr);
+    Expr &result = resolved[expr];
     if (!expr->is(ScalarExpr::Kind::Pieces)) {
-      if (!llvm::is_contained(operands, nullptr))
-        result = pool.withOperands(expr, operands);
-    } else {
-      AffineExpr position = expr->coordinates[0];
-      for (auto [p, operand] : llvm::enumerate(operands))
-        if (factors.isWithin(position, expr->breaks[p], expr->breaks[p + 1]))
-          result = operand;
-      int64_t size = Factors::getPieceSize(expr);
-      if (!result && size != 0 && !llvm::is_contained(operands, nullptr))
-        if (std::optional<AffineExpr> selector = factors.divide(position, size))
-          result = unifyPieces(pool, *selector, operands);
+      result = isComplete ? pool.withOperands(expr, operands) : nullptr;
+      return;
     }
-    resolved[expr] = result;
+    AffineExpr position = expr->coordinates[0];
+    if (auto dims = FactoredDims::make(pool.getContext(), position, shape))
+      for (auto [p, operand] : llvm::enumerate(operands))
+        if (dims->isWithin(position, expr->breaks[p], expr->breaks[p + 1]))
+          result = operand;
+    int64_t size = getPieceSize(expr);
+    if (!result && position && size != 0 && isComplete)
+      result = unifyPieces(pool, position.floorDiv(size), operands);
   });
   return resolved.lookup(root);
 }
 
-Reader::Set Reader::getDependence(Expr root) {
-  if (!dependences.contains(root))
-    walkExpr(root, [&](Expr expr) {
-      if (dependences.contains(expr))
-        return;
-      Set set(factors.size());
-      for (AffineExpr coordinate : expr->coordinates)
-        set |= factors.getDependence(coordinate);
-      for (Expr operand : expr->operands)
-        set |= dependences.find(operand)->second;
-      dependences[expr] = set;
+//===----------------------------------------------------------------------===//
+// Variation
+//===----------------------------------------------------------------------===//
+
+/// The dims as factors of every coordinate in `expr`, or null.
+const FactoredDims *Reader::getFactors(Expr expr) {
+  auto [known, isNew] = factors.try_emplace(expr);
+  if (!isNew)
+    return known->second.get();
+  llvm::SmallSetVector<AffineExpr, 8> coordinates;
+  walkExpr(expr, [&](Expr node) {
+    coordinates.insert(node->coordinates.begin(), node->coordinates.end());
+  });
+  if (std::optional<FactoredDims> dims = FactoredDims::make(
+          pool.getContext(), coordinates.getArrayRef(), shape))
+    known->second = std::make_unique<FactoredDims>(std::move(*dims));
+  return known->second.get();
+}
+
+Variation Reader::getVariation(Expr expr) {
+  if (auto known = variations.find(expr); known != variations.end())
+    return known->second;
+  Variation variation(shape.size());
+  if (const FactoredDims *dims = getFactors(expr)) {
+    FactoredDims::Set set(dims->size());
+    walkExpr(expr, [&](Expr node) {
+      for (AffineExpr coordinate : node->coordinates)
+        set |= dims->getDependence(coordinate);
     });
-  return dependences.find(root)->second;
+    variation = dims->getVariation(set);
+  } else if (llvm::is_contained(expr->coordinates, AffineExpr()) ||
+             expr->operands.empty()) {
+    for (unsigned dim = 0; dim < shape.size(); ++dim)
+      variation.setIrregular(dim);
+  } else {
+    for (Expr operand : expr->operands)
+      variation.join(getVariation(operand));
+  }
+  variations.try_emplace(expr, variation);
+  return variation;
+}
+
+/// Whether `lhs` varies wherever `rhs` does, and more.
+bool Reader::variesMore(Expr lhs, Expr rhs) {
+  Variation left = getVariation(lhs), right = getVariation(rhs);
+  return left.covers(right) && !right.covers(left);
 }
 
 /// Whether `element` is what quantized values are stored as. Wider integers are
@@ -359,13 +230,11 @@ bool Reader::isLookup(Expr gather) {
   std::optional<unsigned> path = findStored(gather);
   if (!path)
     return false;
-  Set index = getDependence(gather->operands[*path]);
-  Set others(factors.size());
+  Variation index = getVariation(gather->operands[*path]);
   for (auto [i, operand] : llvm::enumerate(gather->operands))
-    if (i != *path)
-      others |= getDependence(operand);
-  others.reset(index);
-  return others.none();
+    if (i != *path && !index.covers(getVariation(operand)))
+      return false;
+  return true;
 }
 
 bool Reader::hasStorage(Expr root) {
@@ -383,12 +252,6 @@ bool Reader::hasStorage(Expr root) {
     storages[expr] = has;
   });
   return storages.lookup(root);
-}
-
-/// Whether `lhs` varies wherever `rhs` does, and elsewhere too.
-bool Reader::variesMore(Expr lhs, Expr rhs) {
-  Set left = getDependence(lhs), right = getDependence(rhs);
-  return left != right && (left | right) == left;
 }
 
 /// The operand of `expr` that stored values come in through, if that is one:
@@ -409,11 +272,22 @@ std::optional<unsigned> Reader::findStored(Expr expr) {
   return isUnique ? found : std::nullopt;
 }
 
+static void setAxes(DequantDescription &description,
+                    const Variation &variation) {
+  description.axes.reset();
+  auto groups = variation.getGroups();
+  if (!groups)
+    return;
+  description.axes.emplace();
+  for (auto [dim, size] : *groups)
+    description.axes->push_back({dim, size});
+}
+
 Reading Reader::start(Kind kind, Expr expr) {
   Reading reading;
   reading.description.kind = kind;
   reading.description.expr = expr;
-  reading.description.axes = factors.getGroups(getDependence(expr));
+  setAxes(reading.description, getVariation(expr));
   return reading;
 }
 
@@ -426,10 +300,12 @@ const Reading &Reader::read(Expr expr) {
 }
 
 Reading Reader::compute(Expr expr) {
-  if (getDependence(expr).none())
+  if (getIntegerWidth(expr->type) != 0)
     if (std::optional<APInt> value = readConstant(
             expr, [&](AffineExpr coordinate) -> std::optional<int64_t> {
-              return factors.getForm(coordinate).constant;
+              auto constant = dyn_cast<AffineConstantExpr>(coordinate);
+              return constant ? std::optional(constant.getValue())
+                              : std::nullopt;
             })) {
       Reading reading = start(Kind::Constant, expr);
       reading.description.constant = IntegerAttr::get(expr->type, *value);
@@ -459,7 +335,7 @@ Reading Reader::compute(Expr expr) {
     if (!expr->type.isIntOrFloat())
       return fail(expr);
     Reading reading = start(Kind::Stored, expr);
-    reading.description.field = StoredField{toDims(expr), expr->type, {}, {0}};
+    reading.description.field = StoredField{expr, expr->type, {}, {0}};
     return reading;
   }
   case ScalarExpr::Kind::Apply:
@@ -491,15 +367,15 @@ Reading Reader::compute(Expr expr) {
 //===----------------------------------------------------------------------===//
 
 /// The leaf that `expr` takes bits of, if shifts and the like are all there is
-/// above it. `selectors` gets what the choice of the bits depends on.
-Expr Reader::findWord(Expr expr, Set &selectors) {
+/// above it. `selectors` gets what chooses the bits.
+Expr Reader::findWord(Expr expr, llvm::SmallVectorImpl<Expr> &selectors) {
   while (expr->is(ScalarExpr::Kind::Apply)) {
     unsigned path = 0;
     if (expr->operands.size() == 2) {
       Expr lhs = expr->operands[0], rhs = expr->operands[1];
       if (lhs->is(ScalarExpr::Kind::Constant) || variesMore(rhs, lhs))
         path = 1;
-      selectors |= getDependence(expr->operands[1 - path]);
+      selectors.push_back(expr->operands[1 - path]);
     } else if (expr->operands.size() != 1) {
       return nullptr;
     }
@@ -510,17 +386,34 @@ Expr Reader::findWord(Expr expr, Set &selectors) {
   return isWord && isa<IntegerType>(expr->type) ? expr : nullptr;
 }
 
+/// Factors that coordinates in `expr`, a part of what `dims` is made for,
+/// depend on.
+static FactoredDims::Set getDependence(const FactoredDims &dims, Expr expr) {
+  FactoredDims::Set set(dims.size());
+  walkExpr(expr, [&](Expr node) {
+    for (AffineExpr coordinate : node->coordinates)
+      set |= dims.getDependence(coordinate);
+  });
+  return set;
+}
+
 std::optional<Reading> Reader::readField(Expr expr) {
-  Set selectors(factors.size());
-  Expr word = findWord(expr, selectors);
-  if (!word || selectors.anyCommon(getDependence(word)))
+  llvm::SmallVector<Expr> selectorExprs;
+  Expr word = findWord(expr, selectorExprs);
+  const FactoredDims *dims = word ? getFactors(expr) : nullptr;
+  if (!dims)
+    return std::nullopt;
+  FactoredDims::Set selectors(dims->size());
+  for (Expr selector : selectorExprs)
+    selectors |= getDependence(*dims, selector);
+  if (selectors.anyCommon(getDependence(*dims, word)))
     return std::nullopt;
 
-  StoredField field{toDims(word), Type(), {}, {}};
+  StoredField field{word, Type(), {}, {}};
   constexpr int64_t maxElements = 256;
   int64_t count = 1;
   for (unsigned factor : selectors.set_bits()) {
-    const IndexSpace::Factor &part = factors[factor];
+    const IndexSpace::Factor &part = (*dims)[factor];
     if (part.extent > maxElements || (count *= part.extent) > maxElements)
       return std::nullopt;
     StoredField::Lane *outer =
@@ -535,18 +428,11 @@ std::optional<Reading> Reader::readField(Expr expr) {
   }
 
   std::optional<BitsOfWord> first;
-  llvm::SmallVector<int64_t> position(factors.size(), 0);
+  llvm::SmallVector<int64_t> position(dims->size(), 0);
+  auto coordinate = [&](AffineExpr expr) {
+    return dims->evaluate(expr, selectors, position);
+  };
   for (int64_t element = 0; element < count; ++element) {
-    auto coordinate = [&](AffineExpr expr) -> std::optional<int64_t> {
-      LinearForm form = factors.getForm(expr);
-      int64_t value = form.constant;
-      for (auto [factor, coefficient] : llvm::enumerate(form.coefficients)) {
-        if (coefficient != 0 && !selectors.test(factor))
-          return std::nullopt;
-        value += coefficient * position[factor];
-      }
-      return value;
-    };
     std::optional<BitsOfWord> bits = readBits(expr, word, coordinate);
     if (!bits)
       return std::nullopt;
@@ -558,7 +444,7 @@ std::optional<Reading> Reader::readField(Expr expr) {
       return std::nullopt;
     for (int factor = selectors.find_last(); factor >= 0;
          factor = selectors.find_prev(factor)) {
-      if (++position[factor] < factors[factor].extent)
+      if (++position[factor] < (*dims)[factor].extent)
         break;
       position[factor] = 0;
     }
@@ -574,7 +460,7 @@ std::optional<Reading> Reader::readField(Expr expr) {
 
   Reading reading = start(Kind::Stored, expr);
   if (field.lanes.empty())
-    reading.description.axes = factors.getGroups(getDependence(word));
+    setAxes(reading.description, getVariation(word));
   unsigned width = first->width;
   auto setType = [&](IntegerType::SignednessSemantics sign) {
     field.type = IntegerType::get(pool.getContext(), width, sign);
@@ -768,7 +654,7 @@ Reading Reader::readBinary(Expr expr, StepKind kind) {
     // Of two stored values that vary alike, the one that is not subtracted.
     std::optional<unsigned> found = findStored(expr);
     bool isSymmetric = kind == StepKind::Add || kind == StepKind::Multiply;
-    if (!found && (isSymmetric || getDependence(lhs) != getDependence(rhs)))
+    if (!found && (isSymmetric || !(getVariation(lhs) == getVariation(rhs))))
       return fail(expr);
     path = found.value_or(0);
   } else if (hasStorage(lhs) || hasStorage(rhs)) {
@@ -807,16 +693,15 @@ Reading Reader::readLookup(Expr expr) {
   if (reading.failed() ||
       !readAs(reading, expr->operands[path]->type, /*isSigned=*/true))
     return fail(expr);
-  Set others(factors.size());
+  Variation others(shape.size());
   for (auto [i, operand] : llvm::enumerate(expr->operands))
     if (i != path)
-      others |= getDependence(operand);
-  Expr element = toDims(expr);
+      others.join(getVariation(operand));
   DequantDescription table;
   table.kind = Kind::Stored;
-  table.expr = element;
-  table.field = StoredField{element, expr->type, {}, {0}};
-  table.axes = factors.getGroups(others);
+  table.expr = expr;
+  table.field = StoredField{expr, expr->type, {}, {0}};
+  setAxes(table, others);
   reading.range.reset();
   reading.lastStepIsImplied = false;
   reading.description.steps.push_back(
@@ -836,7 +721,7 @@ std::shared_ptr<const DequantDescription> Reader::share(Expr expr) {
   if (auto known = shared.lookup(expr))
     return known;
   auto description = std::make_shared<DequantDescription>(finish(read(expr)));
-  description->expr = toDims(expr);
+  description->expr = expr;
   shared[expr] = description;
   return description;
 }
@@ -897,16 +782,8 @@ static Found describeNumber(ExprPool &pool, Expr expr,
   Found found{{}, true};
   found.description.kind = Kind::Expression;
   found.description.expr = expr;
-  Expr folded = foldIndices(pool, expr);
-  std::optional<Factors> factors =
-      Factors::make(pool.getContext(), folded, shape);
-  if (!factors)
-    return found;
-  Reader reader(pool, *factors);
-  Expr resolved =
-      reader.resolve(pool.mapCoordinates(folded, [&](AffineExpr coordinate) {
-        return factors->fromDims(coordinate);
-      }));
+  Reader reader(pool, shape);
+  Expr resolved = reader.resolve(foldIndices(pool, expr));
   if (!resolved)
     return found;
   found.hasStorage = reader.hasStorage(resolved);
