@@ -13,6 +13,10 @@ SOURCES := $(shell find CMakeLists.txt pyproject.toml README.md LICENSE cmake ml
 INSTALLED = $(VENV)/.installed-$(shell echo $(sort $(SOURCES)) | cksum | cut -d' ' -f1)
 CPP := $(filter %.cpp %.h,$(SOURCES))
 
+# The best recipe of stock passes; any mlir-opt gives the same.
+STOCK = $(BIN)/qtranspose-opt --linalg-generalize-named-ops --linalg-fold-unit-extent-dims --linalg-fuse-elementwise-ops \
+	--canonicalize --cse
+
 .PHONY: help build demo test lint format docs bench lock clean
 .DEFAULT_GOAL := help
 
@@ -42,8 +46,9 @@ format: $(VENV)/.dev-deps ## Format all sources.
 docs: $(VENV)/.build-deps ## Regenerate docs/passes.md and docs/refusals.md from the sources.
 	$(BIN)/python docs/generate.py
 
-bench: build ## Measure the weight traffic that the default pipeline leaves, on the test inputs.
-	$(BIN)/python benchmarks/coverage.py test/Inputs
+bench: build ## Measure weight traffic on the test inputs beside stock MLIR, and pipeline time on Llama decoders.
+	$(BIN)/python benchmarks/coverage.py test/Inputs --rival '$(STOCK) {in} -o {out}'
+	$(BIN)/python benchmarks/llama.py
 
 lock: ## Regenerate requirements/*.txt from requirements/*.in (needs uv on PATH).
 	for name in build dev; do (cd requirements && UV_CUSTOM_COMPILE_COMMAND='make lock' uv pip compile --quiet --universal \

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from qtranspose.pipelines import optimize as optimize
     from qtranspose.remarks import Remark as Remark
     from qtranspose.remarks import remarks as remarks
+    from qtranspose.report import Report as Report
+    from qtranspose.report import report as report
     from qtranspose.trace import DequantDescription as DequantDescription
     from qtranspose.trace import DequantTrace as DequantTrace
     from qtranspose.trace import TraceLeaf as TraceLeaf
@@ -28,11 +30,13 @@ _LAZY = {
     "DequantTrace": "trace",
     "QTransposeError": "errors",
     "Remark": "remarks",
+    "Report": "report",
     "TraceLeaf": "trace",
     "apply_patterns": "patterns",
     "compile": "execution",
     "optimize": "pipelines",
     "remarks": "remarks",
+    "report": "report",
     "trace": "trace",
 }
 _MODULES = ("patterns",)

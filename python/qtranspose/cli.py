@@ -61,6 +61,11 @@ def _parser() -> argparse.ArgumentParser:
 
     opt = command("opt", "run a pass pipeline and print the module")
     opt.add_argument("-o", dest="output", metavar="OUT.mlir", help="write to a file (default: stdout)")
+
+    report = command("report", "say what a pipeline makes of each weight")
+    form = report.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print JSON (see docs/report.md) rather than text")
+    form.add_argument("--html", dest="output", metavar="OUT.html", help="write one HTML page rather than text")
     return parser
 
 
@@ -130,6 +135,26 @@ def _opt(options: argparse.Namespace, output: OutputFile | None) -> int:
     return 0
 
 
+def _report(options: argparse.Namespace, output: OutputFile | None) -> int:
+    import qtranspose as qt
+    from qtranspose._mlir import ir
+    from qtranspose.modules import read_module
+    from qtranspose.pipelines import parse_pipeline
+
+    context = ir.Context()
+    with context:
+        parse_pipeline(options.pipeline, context)
+        module = read_module(options.file, context)
+        with _about(options.file):
+            report = qt.report(module, options.pipeline)
+        if output:
+            page = report.to_html().encode()
+            output.write(lambda file: file.write(page))
+        else:
+            print(report.to_json() if options.json else report, end="" if options.json else "\n")
+    return 0
+
+
 @contextmanager
 def _about(path: str) -> Iterator[None]:
     """Name the file in errors that have no position in it."""
@@ -156,7 +181,7 @@ def _summary(results: Sequence[Array], signature: Signature) -> str:
     return "\n".join(lines)
 
 
-_COMMANDS = {"run": _run, "opt": _opt}
+_COMMANDS = {"run": _run, "opt": _opt, "report": _report}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -17,6 +17,7 @@ from qtranspose._mlir import MLIRError, ir
 from qtranspose.elements import Array, Element
 from qtranspose.errors import QTransposeError
 from qtranspose.functions import Signature, ValueType, find_function, signature
+from qtranspose.modules import copy_module
 
 _ASSERT_HANDLER = "qtranspose_assert_failed"
 _ASSERT_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_int64)
@@ -154,22 +155,11 @@ def compile(
         if isinstance(type, ir.MemRefType):
             raise QTransposeError(f"@{types.name} takes or returns '{type}'; only tensors and scalars can be passed")
     with module.context, ir.Location.unknown():
-        lowered = _copy(module)
+        lowered = copy_module(module)
         _run_passes(lowered, "qtranspose-check-cpu-input")
         entry = _isolate_symbols(lowered, types.name)
         _run_passes(lowered, f"qtranspose-to-cpu{{assert-handler={_ASSERT_HANDLER}}}")
         return Executable(lowered, entry, types, function_type)
-
-
-def _copy(module: ir.Module) -> ir.Module:
-    """Return a copy; big constants are shared."""
-    source = module.operation.clone()
-    copy = ir.Module.create(source.location)
-    for name in source.attributes:
-        copy.operation.attributes[name] = source.attributes[name]
-    for op in list(source.regions[0].blocks[0].operations):
-        copy.body.append(op)
-    return copy
 
 
 def _run_passes(module: ir.Module, passes: str) -> None:

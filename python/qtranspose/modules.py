@@ -1,4 +1,4 @@
-"""Reading modules from files."""
+"""Reading modules from files, and copying them."""
 
 from __future__ import annotations
 
@@ -53,3 +53,14 @@ def _is_text(path: str, data: bytes | None) -> bool:
         return "\0" not in data.decode()
     except UnicodeDecodeError:
         return False
+
+
+def copy_module(module: ir.Module) -> ir.Module:
+    """Return a copy with the same locations; big constants are shared."""
+    source = module.operation.clone()
+    copy = ir.Module.create(source.location)
+    for name in source.attributes:
+        copy.operation.attributes[name] = source.attributes[name]
+    for op in list(source.regions[0].blocks[0].operations):
+        copy.body.append(op)
+    return copy

@@ -2,6 +2,7 @@
 
 #include "qtranspose/Transforms/ContractionFusion.h"
 
+#include "qtranspose/Analysis/Elementwise.h"
 #include "qtranspose/Analysis/PieceUnification.h"
 #include "qtranspose/Utils/EmitExpr.h"
 
@@ -123,7 +124,10 @@ static bool hidesWeight(Value value) {
         isa<BlockArgument>(current) ||
         current.getDefiningOp()->hasTrait<OpTrait::ConstantLike>() ||
         isa<ml_program::GlobalLoadOp>(current.getDefiningOp());
-    if (isSource && type && type.getRank() >= 2 && hasQuantizedStorage(type))
+    // Token ids and masks are integers too.
+    unsigned bits = type ? getElementBits(type) : 0;
+    if (isSource && type && type.getRank() >= 2 && hasQuantizedStorage(type) &&
+        bits > 1 && bits <= 32)
       return true;
     // What was contracted already is an activation.
     if (Operation *definition = current.getDefiningOp())

@@ -20,7 +20,7 @@ namespace mlir::qtranspose {
 
 namespace {
 
-constexpr llvm::StringLiteral passName = "tile-fused-dequant";
+constexpr llvm::StringLiteral passName = "qtranspose-tile-fused-dequant";
 
 bool isMarked(Value value) {
   Operation *producer = value.getDefiningOp();
