@@ -34,6 +34,7 @@ constexpr std::array patternSets = {
                qtranspose::populateFoldTransposeIntoDequantPatterns},
     PatternSet{"fuse_dequant_into_matmul",
                qtranspose::populateFuseDequantIntoMatmulPatterns},
+    PatternSet{"static_lhs_to_rhs", qtranspose::populateStaticLhsToRhsPatterns},
 };
 
 /// NanobindAdaptors.h of MLIR 22 declares its caster for this type with a

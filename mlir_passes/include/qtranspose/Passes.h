@@ -6,6 +6,7 @@
 
 #include "qtranspose/Transforms/ContractionFusion.h"
 #include "qtranspose/Transforms/FoldTransposeIntoDequant.h"
+#include "qtranspose/Transforms/StaticLhsToRhs.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

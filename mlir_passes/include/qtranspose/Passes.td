@@ -241,6 +241,62 @@ def AbsorbTransposes : Pass<"qtranspose-absorb-transposes"> {
                            "tensor::TensorDialect"];
 }
 
+def StaticLhsToRhs : Pass<"qtranspose-static-lhs-to-rhs"> {
+  let summary = "Move weights from the left of a contraction to the right";
+  let description = [{
+    `Y = W @ A` with a constant `W` becomes `Y = (A^T @ W^T)^T`, for backends
+    that only take a dynamic left and a constant right operand.
+
+    ```mlir
+    // before
+    %w = arith.constant dense<[[1., 2., 0.], [-1., 0., 3.]]> : tensor<2x3xf32>
+    %y = linalg.matmul ins(%w, %a : tensor<2x3xf32>, tensor<3x2xf32>) ...
+    // after
+    %wt = arith.constant {qtranspose.derived = {
+            map = affine_map<(d0, d1) -> (d1, d0)>,
+            source_type = tensor<2x3xf32>}}
+          dense<[[1., -1.], [2., 0.], [0., 3.]]> : tensor<3x2xf32>
+    %at = linalg.transpose ins(%a : tensor<3x2xf32>) ... permutation = [1, 0]
+    %yt = linalg.matmul ins(%at, %wt : tensor<2x3xf32>, tensor<3x2xf32>) ...
+    %y = linalg.transpose ins(%yt : tensor<2x2xf32>) ... permutation = [1, 0]
+    ```
+  }];
+  let dependentDialects = ["arith::ArithDialect", "linalg::LinalgDialect",
+                           "tensor::TensorDialect"];
+  let options = [
+    Option<"batch", "batch", "BatchForm", /*default=*/"BatchForm::Flatten",
+           "How batches that share one weight are contracted",
+           [{::llvm::cl::values(
+             clEnumValN(BatchForm::Flatten, "flatten",
+                        "as rows of one matmul: [B*N, K] @ [K, M]"),
+             clEnumValN(BatchForm::Batched, "batched",
+                        "as batches: [B, N, K] @ [K, M]"))}]>,
+    Option<"pairedBatches", "paired-batches", "PairedBatches",
+           /*default=*/"PairedBatches::Keep",
+           "What happens to a weight that differs per batch",
+           [{::llvm::cl::values(
+             clEnumValN(PairedBatches::Keep, "keep",
+                        "[B, N, K] @ [B, K, M]"),
+             clEnumValN(PairedBatches::Refuse, "refuse",
+                        "it stays on the left"))}]>,
+    Option<"failAt", "fail-at", "PlanStep", /*default=*/"PlanStep::None",
+           "Let a step of planning fail (for tests)", [{::llvm::cl::values(
+             clEnumValN(PlanStep::None, "none", "no step"),
+             clEnumValN(PlanStep::ShapePlan, "shape-plan",
+                        "roles of dims, shapes, transposes"),
+             clEnumValN(PlanStep::DerivedWeight, "derived-weight",
+                        "the transposed weight"),
+             clEnumValN(PlanStep::QuantizationLookup, "quantization-lookup",
+                        "the quantization that moves with it"),
+             clEnumValN(PlanStep::Compensation, "compensation",
+                        "zero points that are operands"),
+             clEnumValN(PlanStep::BiasMapping, "bias-mapping",
+                        "the accumulator and what is added afterwards"),
+             clEnumValN(PlanStep::WeightLowering, "weight-lowering",
+                        "the op that takes the new operands"))}]>,
+  ];
+}
+
 def TileFusedDequant : Pass<"qtranspose-tile-fused-dequant"> {
   let summary = "Compute dequantizations marked `qtranspose.tile_fused` per tile";
   let description = [{

@@ -37,8 +37,7 @@ bool isContraction(Operation *operation) {
          accumulator.hasOneUse();
 }
 
-/// The extents of `op`'s loops: static if any operand says so.
-static llvm::SmallVector<int64_t> getLoopExtents(linalg::LinalgOp op) {
+llvm::SmallVector<int64_t> getLoopExtents(linalg::LinalgOp op) {
   llvm::SmallVector<int64_t> extents(op.getNumLoops(), ShapedType::kDynamic);
   for (OpOperand &operand : op->getOpOperands())
     for (auto [result, size] :

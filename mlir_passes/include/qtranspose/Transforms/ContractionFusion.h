@@ -63,6 +63,9 @@ enum class ProducerLayout {
 /// with it by an addition of its body.
 bool isContraction(Operation *op);
 
+/// The extents of `op`'s loops: static if any operand says so.
+llvm::SmallVector<int64_t> getLoopExtents(linalg::LinalgOp op);
+
 /// Traces every tensor operand of `op` (not the inits).
 llvm::SmallVector<TracedOperand, 0>
 traceOperands(linalg::LinalgOp op, ExprPool &pool, Tracer &tracer);

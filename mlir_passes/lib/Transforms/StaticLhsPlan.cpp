@@ -1,0 +1,521 @@
+//===- StaticLhsPlan.cpp - the rewrite of one contraction, planned --------===//
+
+#include "qtranspose/Transforms/StaticLhsPlan.h"
+
+#include "qtranspose/Analysis/StaticOperand.h"
+
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
+
+namespace mlir::qtranspose {
+
+//===----------------------------------------------------------------------===//
+// Which operand is the weight
+//===----------------------------------------------------------------------===//
+
+static bool hasEncoding(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  return type && type.getEncoding();
+}
+
+/// Whether the left operand of a contraction of buffers is a constant.
+static bool hasConstantBuffer(linalg::LinalgOp op) {
+  if (!op.hasPureBufferSemantics() || op.getNumReductionLoops() == 0 ||
+      op.getNumDpsInputs() < 2)
+    return false;
+  auto load =
+      op.getDpsInputOperand(0)->get().getDefiningOp<memref::GetGlobalOp>();
+  if (!load)
+    return false;
+  auto global = SymbolTable::lookupNearestSymbolFrom<memref::GlobalOp>(
+      load, load.getNameAttr());
+  return global && global.getConstant();
+}
+
+/// Why tracing stopped short of a weight that is not a matter of the program
+/// computing it.
+static bool hidesWeight(const TracedOperand &traced) {
+  return traced.storage.empty() && traced.refusal;
+}
+
+llvm::SmallVector<AffineExpr>
+StaticLhsPlan::getCoordinates(OpOperand &operand) {
+  AffineMap map = op.getMatchingIndexingMap(&operand);
+  llvm::SmallVector<AffineExpr> coordinates;
+  for (AffineExpr result : map.getResults()) {
+    for (unsigned dim : unitDims)
+      result = result.replace(getAffineDimExpr(dim, op->getContext()),
+                              getAffineConstantExpr(0, op->getContext()));
+    coordinates.push_back(simplifyAffineExpr(result, map.getNumDims(), 0));
+  }
+  return coordinates;
+}
+
+Expr StaticLhsPlan::substituteUnits(Expr expr) {
+  if (unitDims.empty())
+    return expr;
+  return pool.mapCoordinates(expr, [&](AffineExpr coordinate) {
+    for (unsigned dim : unitDims)
+      coordinate =
+          coordinate.replace(getAffineDimExpr(dim, op->getContext()),
+                             getAffineConstantExpr(0, op->getContext()));
+    return coordinate;
+  });
+}
+
+/// Whether the result has a dim that only the weight has before one that it
+/// does not have.
+bool StaticLhsPlan::isWeightLeftOfRows() {
+  AffineMap weightDims = op.getMatchingIndexingMap(weight);
+  AffineMap activationDims = op.getMatchingIndexingMap(activation);
+  bool sawColumn = false;
+  for (AffineExpr result : op.getIndexingMapsArray().back().getResults()) {
+    auto dim = dyn_cast<AffineDimExpr>(result);
+    if (!dim || extents[dim.getPosition()] == 1)
+      continue;
+    bool inWeight = weightDims.isFunctionOfDim(dim.getPosition());
+    bool inActivation = activationDims.isFunctionOfDim(dim.getPosition());
+    if (sawColumn && inActivation && !inWeight)
+      return true;
+    sawColumn |= inWeight && !inActivation;
+  }
+  return false;
+}
+
+bool StaticLhsPlan::matchWeight(std::optional<Refusal> &refusal) {
+  if (hasConstantBuffer(op)) {
+    refusal = refuse(Reason::MemrefOperands,
+                     "the contraction works on memrefs: run the pass before "
+                     "bufferization");
+    return true;
+  }
+  if (!op.hasPureTensorSemantics() || op.getNumReductionLoops() == 0 ||
+      op->getNumResults() == 0 || op.getNumDpsInputs() < 2)
+    return false;
+  extents = getLoopExtents(op);
+  // Convolutions call the weight their second operand.
+  bool isConvolution = linalg::isaConvolutionOpInterface(op);
+  weight = op.getDpsInputOperand(isConvolution ? 1 : 0);
+  llvm::SmallVector<TracedOperand, 0> operands =
+      traceOperands(op, pool, tracer);
+  llvm::DenseMap<OpOperand *, Staticness> degrees;
+  bool isEncoded = false;
+  const TracedOperand *traced = nullptr;
+  for (const TracedOperand &operand : operands) {
+    bool encoded;
+    degrees[operand.operand] = getStaticness(operand.expr, extents, encoded);
+    if (operand.operand != weight)
+      continue;
+    traced = &operand;
+    isEncoded = encoded;
+  }
+  if (!traced)
+    return false;
+  Staticness degree = degrees.lookup(weight);
+  bool isHidden = degree == Staticness::RunTime && hidesWeight(*traced);
+  if (degree == Staticness::RunTime && !isHidden)
+    return false;
+  weightExpr = traced->expr;
+
+  OrRefusal<MultiplyAdd> match = matchMultiplyAdd(op);
+  unsigned number = weight->getOperandNumber();
+  llvm::SmallVector<OpOperand *> dynamic;
+  bool anyEqual = false;
+  if (auto *matched = std::get_if<MultiplyAdd>(&match))
+    body = *matched;
+  for (const TracedOperand &operand : operands) {
+    bool isFactor = operand.operand != weight;
+    if (std::holds_alternative<MultiplyAdd>(match))
+      isFactor &= body.getFactorOf(operand.operand->getOperandNumber()) !=
+                  body.getFactorOf(number);
+    if (!isFactor)
+      continue;
+    Staticness other = degrees.lookup(operand.operand);
+    if (other == Staticness::RunTime || other < degree)
+      dynamic.push_back(operand.operand);
+    anyEqual |= other == degree;
+  }
+  if (dynamic.empty()) {
+    if (anyEqual && !isConvolution)
+      refusal = refuse(Reason::BothOperandsStatic,
+                       degree == Staticness::Constant
+                           ? "both operands are constant"
+                           : "both operands are arguments of quantized "
+                             "storage");
+    return refusal.has_value();
+  }
+  activation = dynamic.front();
+  if (isConvolution && !isWeightLeftOfRows())
+    return false;
+  if (isHidden)
+    refusal = traced->refusal;
+  else if (isEncoded)
+    refusal = refuse(Reason::TensorEncoding, "the weight has an encoding");
+  else if (isa<linalg::Mmt4DOp, linalg::BatchMmt4DOp>(op))
+    refusal = refuse(Reason::PackedContraction,
+                     "'" + op->getName().getStringRef() + "' works on tiles");
+  else if (op->getNumResults() != 1)
+    refusal = refuse(Reason::SeveralResults, "the contraction has " +
+                                                 Twine(op->getNumResults()) +
+                                                 " results");
+  else if (auto *mismatch = std::get_if<Refusal>(&match))
+    refusal = *mismatch;
+  else if (dynamic.size() > 1)
+    refusal = refuse(Reason::NotAMatmul, "several operands are dynamic");
+  else if (auto generic = dyn_cast<linalg::GenericOp>(op.getOperation());
+           generic && generic.getLibraryCall())
+    refusal = refuse(Reason::LibraryCall, "the contraction");
+  else if (llvm::any_of(op->getOperands(), hasEncoding))
+    refusal = refuse(Reason::TensorEncoding, "an operand of the contraction");
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Shapes
+//===----------------------------------------------------------------------===//
+
+/// The iteration dims that `expr` varies along.
+static llvm::SmallDenseSet<unsigned> getDims(Expr expr,
+                                             llvm::ArrayRef<int64_t> extents) {
+  llvm::SmallDenseSet<unsigned> dims;
+  walkExpr(expr, [&](Expr node) {
+    for (AffineExpr coordinate : node->coordinates)
+      if (coordinate)
+        coordinate.walk([&](AffineExpr part) {
+          if (auto dim = dyn_cast<AffineDimExpr>(part);
+              dim && extents[dim.getPosition()] != 1)
+            dims.insert(dim.getPosition());
+        });
+  });
+  return dims;
+}
+
+/// Reads coordinates that are distinct dims, or zero. False if they are not.
+static bool asDistinctDims(llvm::ArrayRef<AffineExpr> coordinates,
+                           llvm::SmallDenseSet<unsigned> &dims) {
+  for (AffineExpr coordinate : coordinates) {
+    if (coordinate == getAffineConstantExpr(0, coordinate.getContext()))
+      continue;
+    auto dim = dyn_cast<AffineDimExpr>(coordinate);
+    if (!dim || !dims.insert(dim.getPosition()).second)
+      return false;
+  }
+  return true;
+}
+
+StaticLhsPlan::Groups
+StaticLhsPlan::group(llvm::ArrayRef<unsigned> dims) const {
+  if (dims.empty())
+    return {};
+  // Further tensor operands are read by their own maps over single dims.
+  bool isFlat = llvm::none_of(others, [](OpOperand *other) {
+    return isa<RankedTensorType>(other->get().getType());
+  });
+  if (isFlat)
+    return {DimGroup(dims)};
+  return llvm::map_to_vector(dims, [](unsigned dim) { return DimGroup{dim}; });
+}
+
+StaticLhsPlan::Groups StaticLhsPlan::join(const Groups &a, const Groups &b,
+                                          const Groups &c) const {
+  Groups joined(a);
+  llvm::append_range(joined, b);
+  llvm::append_range(joined, c);
+  return joined;
+}
+
+/// Sorts the iteration dims by role. If not `traced`, the weight is taken as
+/// the tensor it is, copies for every batch included.
+std::optional<Refusal> StaticLhsPlan::planShapes(bool traced) {
+  auto no = [](const llvm::Twine &detail) {
+    return refuse(Reason::NotAMatmul, detail);
+  };
+  auto iterators = op.getIteratorTypesArray();
+  for (AffineMap map : op.getIndexingMapsArray())
+    for (AffineExpr result : map.getResults())
+      if (!isa<AffineDimExpr>(result))
+        for (auto [dim, iterator] : llvm::enumerate(iterators))
+          if (iterator == utils::IteratorType::reduction && extents[dim] == 1 &&
+              result.isFunctionOfDim(dim))
+            unitDims.insert(dim);
+  weightMap = getCoordinates(*weight);
+  activationMap = getCoordinates(*activation);
+  llvm::SmallDenseSet<unsigned> weightDims, activationDims;
+  if (!asDistinctDims(activationMap, activationDims))
+    return no("the dynamic operand is read through a window, with a stride or "
+              "along a diagonal");
+  if (!asDistinctDims(weightMap, weightDims))
+    return no("the weight is read along a diagonal");
+
+  resultMap.clear();
+  llvm::SmallDenseSet<unsigned> resultDims;
+  for (AffineExpr result : op.getIndexingMapsArray().back().getResults()) {
+    auto dim = dyn_cast<AffineDimExpr>(result);
+    if (!dim || !resultDims.insert(dim.getPosition()).second)
+      return no("an element of the result is not written by one sum");
+    resultMap.push_back(dim.getPosition());
+  }
+
+  weightExpr = traced ? substituteUnits(weightExpr)
+                      : pool.leaf(weight->get(), weightMap);
+  llvm::SmallDenseSet<unsigned> varies = getDims(weightExpr, extents);
+  pairDims.clear();
+  rowDims.clear();
+  columnDims.clear();
+  sumDims.clear();
+  for (unsigned dim : resultMap) {
+    if (!activationDims.contains(dim)) {
+      if (!weightDims.contains(dim))
+        return no("a dim of the result is one of neither operand");
+      columnDims.push_back(dim);
+    } else {
+      (varies.contains(dim) ? pairDims : rowDims).push_back(dim);
+    }
+  }
+  for (unsigned dim = 0; dim < extents.size(); ++dim) {
+    if (resultDims.contains(dim) || unitDims.contains(dim))
+      continue;
+    if (iterators[dim] != utils::IteratorType::reduction)
+      return no("an element of the result is not written by one sum");
+    bool inWeight = weightDims.contains(dim);
+    bool inActivation = activationDims.contains(dim);
+    if (inWeight && inActivation)
+      sumDims.push_back(dim);
+    else if (extents[dim] != 1)
+      return no("an operand is summed on its own");
+    else
+      unitDims.insert(dim);
+  }
+  if (sumDims.empty())
+    return no("nothing is summed over both operands");
+  if (!pairDims.empty() && options.pairedBatches == PairedBatches::Refuse)
+    return refuse(Reason::WeightDiffersPerBatch, "the weight varies along " +
+                                                     Twine(pairDims.size()) +
+                                                     " batch dim(s)");
+  weightMap = getCoordinates(*weight);
+  activationMap = getCoordinates(*activation);
+  pairs = group(pairDims);
+  columns = group(columnDims);
+  sums = group(sumDims);
+  return planRows();
+}
+
+/// Chooses the order of the rows and the tensor that is read as the activation
+/// such that the fewest transposes remain.
+std::optional<Refusal> StaticLhsPlan::planRows() {
+  Dims inActivation;
+  for (AffineExpr coordinate : activationMap)
+    if (auto dim = dyn_cast<AffineDimExpr>(coordinate))
+      if (llvm::is_contained(rowDims, dim.getPosition()))
+        inActivation.push_back(dim.getPosition());
+
+  Value value = activation->get();
+  AffineMap map =
+      AffineMap::get(extents.size(), 0, activationMap, op->getContext());
+  lookThroughTransposes(value, map);
+  Expr direct = pool.leaf(value, map.getResults());
+  // What is behind the reshapes and transposes of the activation, if all of it
+  // is moved and nothing computed.
+  Tracer behind(pool, op->getParentOfType<FunctionOpInterface>());
+  Expr origin = behind.trace(activation->get(), activationMap);
+  unsigned numUpstream =
+      llvm::count_if(behind.getTracedOps(), [](Operation *traced) {
+        return matchTranspose(traced).has_value();
+      });
+  bool hasOrigin = origin->is(ScalarExpr::Kind::Leaf) && origin->value &&
+                   origin->value != value && !hasEncoding(origin->value);
+
+  std::optional<RowOrder> best;
+  std::optional<Refusal> refusal;
+  auto consider = [&](llvm::ArrayRef<unsigned> order, Expr source,
+                      unsigned upstream) {
+    std::optional<RowOrder> planned =
+        planRowOrder(order, source, upstream, refusal);
+    if (planned && (!best || planned->numTransposes < best->numTransposes))
+      best.emplace(std::move(*planned));
+  };
+  for (const Dims &order : {rowDims, inActivation}) {
+    consider(order, direct, hasOrigin ? numUpstream : 0);
+    if (hasOrigin)
+      consider(order, origin, 0);
+  }
+  if (!best)
+    return refusal;
+  rows = best->rows;
+  activationLayout = best->activation;
+  tail.emplace(std::move(best->tail));
+  return std::nullopt;
+}
+
+std::optional<StaticLhsPlan::RowOrder>
+StaticLhsPlan::planRowOrder(llvm::ArrayRef<unsigned> order, Expr source,
+                            unsigned numUpstream,
+                            std::optional<Refusal> &refusal) {
+  Groups rowGroups = group(order);
+  // The last row dim is kept apart, the others are batches that share W.
+  if (options.batch == BatchForm::Batched && pairs.empty() &&
+      rowGroups.size() == 1 && order.size() > 1)
+    rowGroups = {DimGroup(order.drop_back()), DimGroup{order.back()}};
+  OrRefusal<Relayout> layout =
+      Relayout::plan(pool, source, extents, join(pairs, rowGroups, sums));
+  if (auto *refused = std::get_if<Refusal>(&layout)) {
+    refusal = *refused;
+    return std::nullopt;
+  }
+  auto &planned = std::get<Relayout>(layout);
+  bool isDirect = skipViews(source->value) == skipViews(activation->get());
+  if (!isDirect && !planned.isBijection())
+    return std::nullopt;
+
+  llvm::SmallVector<int64_t> permutation;
+  llvm::SmallVector<bool> isRow;
+  for (const DimGroup &dims : join(pairs, rowGroups, columns))
+    for (unsigned dim : dims) {
+      permutation.push_back(llvm::find(resultMap, dim) - resultMap.begin());
+      isRow.push_back(llvm::is_contained(order, dim));
+    }
+  ResultTail tail(pool, op->getResult(0), permutation, isRow);
+  unsigned numTransposes =
+      planned.isTransposed() + tail.isTransposed() + numUpstream;
+  return RowOrder{rowGroups, planned, tail, numTransposes};
+}
+
+//===----------------------------------------------------------------------===//
+// The other steps
+//===----------------------------------------------------------------------===//
+
+std::optional<Refusal> StaticLhsPlan::planWeight() {
+  OrRefusal<Relayout> layout =
+      Relayout::plan(pool, weightExpr, extents, join(pairs, sums, columns));
+  if (auto *refusal = std::get_if<Refusal>(&layout))
+    return *refusal;
+  weightLayout = std::get<Relayout>(layout);
+
+  // Attributes of the ops that compute the weight stay on the op that does.
+  Tracer ofWeight(pool, nullptr);
+  ofWeight.enterDecided();
+  if (weightExpr->is(ScalarExpr::Kind::Leaf) &&
+      weightExpr->value == weight->get())
+    return std::nullopt;
+  ofWeight.trace(weight->get(), weightMap);
+  NamedAttrList attributes;
+  for (Operation *traced : ofWeight.getTracedOps())
+    for (NamedAttribute attribute : getDiscardableAttrs(traced)) {
+      Attribute present = attributes.get(attribute.getName());
+      if (!weightLayout->isComputed() ||
+          (present && present != attribute.getValue()))
+        return refuse(Reason::DiscardableAttribute,
+                      "'" + attribute.getName().getValue() +
+                          "' on an op that the transposed weight replaces");
+      attributes.set(attribute.getName(), attribute.getValue());
+    }
+  llvm::append_range(weightLayout->attributes, attributes.getAttrs());
+  return std::nullopt;
+}
+
+std::optional<Refusal> StaticLhsPlan::planInit() {
+  Value init = op.getDpsInits()[0];
+  initLayout.reset();
+  if (init.getDefiningOp<linalg::FillOp>() ||
+      init.getDefiningOp<tensor::EmptyOp>())
+    return std::nullopt;
+  llvm::SmallVector<AffineExpr> coordinates;
+  for (unsigned dim : resultMap)
+    coordinates.push_back(getAffineDimExpr(dim, op->getContext()));
+  Groups groups = join(pairs, rows, columns);
+  // A broadcast bias is broadcast in the new order; what is computed at full
+  // size is not computed again.
+  Expr traced = tracer.trace(init, coordinates);
+  int64_t numDims = getDims(pool.leaf(init, coordinates), extents).size();
+  bool isCheap = true;
+  walkExpr(traced, [&](Expr node) {
+    isCheap &= !node->is(ScalarExpr::Kind::Leaf) || !node->value ||
+               isConstantTensor(node->value) ||
+               static_cast<int64_t>(getDims(node, extents).size()) < numDims;
+  });
+  if (isCheap || traced->is(ScalarExpr::Kind::Leaf)) {
+    OrRefusal<Relayout> layout = Relayout::plan(pool, traced, extents, groups);
+    if (auto *planned = std::get_if<Relayout>(&layout)) {
+      initLayout = *planned;
+      return std::nullopt;
+    }
+  }
+  OrRefusal<Relayout> layout =
+      Relayout::plan(pool, pool.leaf(init, coordinates), extents, groups);
+  if (auto *refusal = std::get_if<Refusal>(&layout))
+    return *refusal;
+  initLayout = std::get<Relayout>(layout);
+  return std::nullopt;
+}
+
+void StaticLhsPlan::planLowering() {
+  namedOp = NamedOp::None;
+  bool isQuantized =
+      isa<linalg::QuantizedMatmulOp, linalg::QuantizedBatchMatmulOp>(op);
+  if (isQuantized && rows.size() == 1 && columns.size() == 1) {
+    namedOp = pairs.empty() ? NamedOp::QuantizedMatmul
+                            : NamedOp::QuantizedBatchMatmul;
+    return;
+  }
+  if (!body.namedCast || !others.empty())
+    return;
+  bool isSigned = *body.namedCast == linalg::TypeFn::cast_signed;
+  if (!pairs.empty()) {
+    if (rows.size() == 1 && columns.size() == 1)
+      namedOp = NamedOp::BatchMatmul;
+    else if (isSigned && rows.empty() && !columns.empty())
+      namedOp = NamedOp::BatchVecmat;
+    else if (isSigned && !rows.empty() && columns.empty())
+      namedOp = NamedOp::BatchMatvec;
+  } else if (rows.size() == 2) {
+    if (columns.size() == 1)
+      namedOp = NamedOp::BatchMatmul;
+  } else if (!rows.empty() && !columns.empty()) {
+    namedOp = NamedOp::Matmul;
+  } else if (isSigned) {
+    namedOp = !columns.empty() ? NamedOp::Vecmat
+              : !rows.empty()  ? NamedOp::Matvec
+                               : NamedOp::Dot;
+  }
+}
+
+std::optional<Refusal> StaticLhsPlan::plan() {
+  auto fails = [&](PlanStep step) { return options.failAt == step; };
+  auto injected = [](llvm::StringRef step) {
+    return refuse(Reason::InjectedFailure, "at " + step);
+  };
+  for (OpOperand *input : op.getDpsInputOperands())
+    if (input != weight && input != activation)
+      others.push_back(input);
+
+  // A weight that cannot be computed in another order is moved as a tensor.
+  std::optional<Refusal> refusal = planShapes(/*traced=*/true);
+  if (fails(PlanStep::ShapePlan))
+    return injected("shape-plan");
+  if (refusal)
+    return refusal;
+  refusal = planWeight();
+  if (refusal && refusal->reason == Reason::NotFactorable &&
+      !planShapes(/*traced=*/false))
+    refusal = planWeight();
+  if (fails(PlanStep::DerivedWeight))
+    return injected("derived-weight");
+  if (refusal)
+    return refusal;
+  if (fails(PlanStep::QuantizationLookup))
+    return injected("quantization-lookup");
+  if (fails(PlanStep::Compensation))
+    return injected("compensation");
+  refusal = planInit();
+  if (fails(PlanStep::BiasMapping))
+    return injected("bias-mapping");
+  if (refusal)
+    return refusal;
+  planLowering();
+  if (fails(PlanStep::WeightLowering))
+    return injected("weight-lowering");
+  return std::nullopt;
+}
+
+} // namespace mlir::qtranspose
