@@ -227,18 +227,13 @@ def trace(value: Value) -> DequantTrace:
     Args:
         value: a result or block argument of ranked tensor type. It must be alive, and its module must stay alive as
             long as values of the trace are used: values of the stock package neither keep their module alive nor
-            know when a pass has erased their operation.
+            know when their operation has been erased.
 
     Raises:
-        QTransposeError: if `value` is not a ranked tensor, or is the result of an erased operation.
+        QTransposeError: if `value` is not a ranked tensor.
     """
     if not isinstance(value, ir.Value):
         raise QTransposeError(f"trace: expected an mlir.ir.Value, not {type(value).__name__}")
-    if isinstance(value, ir.OpResult):
-        try:
-            value.owner  # noqa: B018  (raises if the operation was erased)
-        except RuntimeError as error:
-            raise QTransposeError(f"trace: {error}") from error
     if not isinstance(value.type, ir.RankedTensorType):
         raise QTransposeError(f"trace: expected a ranked tensor, not a value of type {value.type}")
     expression, leaves, description, line = extension.trace(value)

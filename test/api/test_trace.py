@@ -194,10 +194,6 @@ def test_bad_values_are_one_clear_error() -> None:
         for wrong in (None, "a", 3, module, negated):
             with pytest.raises(qt.QTransposeError, match=r"expected an mlir\.ir\.Value"):
                 qt.trace(wrong)
-        result = negated.results[0]
-        negated.erase()
-        with pytest.raises(qt.QTransposeError, match="invalidated"):
-            qt.trace(result)
 
 
 def test_the_function_stays_where_the_module_is() -> None:
