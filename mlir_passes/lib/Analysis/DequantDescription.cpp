@@ -99,11 +99,12 @@ private:
   Reading compute(Expr expr);
   Reading start(Kind kind, Expr expr);
   Reading fail(Expr expr) { return start(Kind::Expression, expr); }
-  Expr findWord(Expr expr, llvm::SmallVectorImpl<Expr> &selectors);
+  Expr findWord(Expr expr, llvm::SetVector<Expr> &selectors);
   std::optional<Reading> readField(Expr expr);
   Reading readLookup(Expr expr);
   Reading readUnary(Expr expr);
   Reading readBinary(Expr expr, StepKind kind);
+  Reading readScaledExtension(Expr expr);
 
   // Changes of a reading.
   bool readAs(Reading &reading, Type type, bool isSigned);
@@ -359,6 +360,8 @@ Reading Reader::compute(Expr expr) {
     return readBinary(expr, StepKind::Multiply);
   if (op == "arith.divf")
     return readBinary(expr, StepKind::Divide);
+  if (op == "arith.scaling_extf")
+    return readScaledExtension(expr);
   return fail(expr);
 }
 
@@ -368,14 +371,21 @@ Reading Reader::compute(Expr expr) {
 
 /// The leaf that `expr` takes bits of, if shifts and the like are all there is
 /// above it. `selectors` gets what chooses the bits.
-Expr Reader::findWord(Expr expr, llvm::SmallVectorImpl<Expr> &selectors) {
+Expr Reader::findWord(Expr expr, llvm::SetVector<Expr> &selectors) {
   while (expr->is(ScalarExpr::Kind::Apply)) {
     unsigned path = 0;
-    if (expr->operands.size() == 2) {
+    if (expr->isApply("arith.select")) {
+      // Bits of one word, one way or the other.
+      path = 1;
+      if (selectors.insert(expr->operands[0]) &&
+          findWord(expr->operands[1], selectors) !=
+              findWord(expr->operands[2], selectors))
+        return nullptr;
+    } else if (expr->operands.size() == 2) {
       Expr lhs = expr->operands[0], rhs = expr->operands[1];
       if (lhs->is(ScalarExpr::Kind::Constant) || variesMore(rhs, lhs))
         path = 1;
-      selectors.push_back(expr->operands[1 - path]);
+      selectors.insert(expr->operands[1 - path]);
     } else if (expr->operands.size() != 1) {
       return nullptr;
     }
@@ -398,7 +408,7 @@ static FactoredDims::Set getDependence(const FactoredDims &dims, Expr expr) {
 }
 
 std::optional<Reading> Reader::readField(Expr expr) {
-  llvm::SmallVector<Expr> selectorExprs;
+  llvm::SetVector<Expr> selectorExprs;
   Expr word = findWord(expr, selectorExprs);
   const FactoredDims *dims = word ? getFactors(expr) : nullptr;
   if (!dims)
@@ -684,6 +694,17 @@ Reading Reader::readBinary(Expr expr, StepKind kind) {
       return fail(expr);
   }
   addStep(reading, kind, expr->type, expr->operands[1 - path]);
+  return reading;
+}
+
+/// A microscaling element: the stored float times its scale.
+Reading Reader::readScaledExtension(Expr expr) {
+  Reading reading = read(expr->operands[0]);
+  if (reading.failed())
+    return fail(expr);
+  reading.size += read(expr->operands[1]).size;
+  reading.description.steps.push_back({StepKind::Cast, expr->type, nullptr});
+  addStep(reading, StepKind::Multiply, expr->type, expr->operands[1]);
   return reading;
 }
 

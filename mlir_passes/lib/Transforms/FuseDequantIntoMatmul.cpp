@@ -1,6 +1,7 @@
 //===- FuseDequantIntoMatmul.cpp - contractions read quantized leaves -----===//
 
 #include "qtranspose/Transforms/FuseDequantIntoMatmul.h"
+#include "qtranspose/Analysis/DequantDescription.h"
 #include "qtranspose/Passes.h"
 #include "qtranspose/Transforms/ContractionFusion.h"
 #include "qtranspose/Utils/EmitExpr.h"
@@ -60,6 +61,39 @@ llvm::StringRef nameOf(OperandFusion fusion) {
   llvm_unreachable("all fusions are covered");
 }
 
+/// What is fused and how: decisions, descriptions and expressions, over the
+/// dims of each operand.
+std::string describeForms(llvm::ArrayRef<TracedOperand> operands,
+                          llvm::ArrayRef<OperandFusion> decisions,
+                          ExprPool &pool, Tracer &tracer) {
+  std::string forms;
+  llvm::raw_string_ostream os(forms);
+  for (auto [operand, decision] : llvm::zip(operands, decisions)) {
+    if (decision == OperandFusion::Keep)
+      continue;
+    os << (forms.empty() ? "" : "; ") << nameOf(decision) << " (used ";
+    if (operand.reuse)
+      os << *operand.reuse << " times";
+    else
+      os << "a dynamic number of times";
+    os << "): ";
+    Value value = operand.operand->get();
+    auto type = cast<RankedTensorType>(value.getType());
+    Expr expr = tracer.trace(value, AffineMap::getMultiDimIdentityMap(
+                                        type.getRank(), pool.getContext())
+                                        .getResults());
+    std::optional<DequantDescription> description =
+        describeDequantization(pool, expr, type.getShape());
+    if (description &&
+        description->kind != DequantDescription::Kind::Expression) {
+      printDescription(*description, type.getShape(), os);
+      os << ": ";
+    }
+    printExpr(expr, os);
+  }
+  return forms;
+}
+
 /// Plans `wanted`; where that is refused as a whole, as many of its operands as
 /// possible, one after the other. What is planned is returned.
 llvm::SmallVector<OperandFusion>
@@ -114,20 +148,9 @@ bool fuse(RewriterBase &rewriter, linalg::LinalgOp op,
   decisions = planFusion(fusion, operands, decisions, options.layout);
   if (llvm::all_of(decisions, isKept))
     return false;
-  std::string forms;
-  llvm::raw_string_ostream os(forms);
-  for (auto [operand, decision] : llvm::zip(operands, decisions)) {
-    if (decision == OperandFusion::Keep)
-      continue;
-    os << (forms.empty() ? "" : "; ") << nameOf(decision) << " (used ";
-    if (operand.reuse)
-      os << *operand.reuse << " times";
-    else
-      os << "a dynamic number of times";
-    os << "): ";
-    printExpr(operand.expr, os);
-  }
-  remarkPassed(op, passName, "fused", forms);
+  if (op->getContext()->getRemarkEngine())
+    remarkPassed(op, passName, "fused",
+                 describeForms(operands, decisions, pool, tracer));
   llvm::SmallVector<Location> locations{op->getLoc()};
   for (Operation *traced : tracer.getTracedOps())
     locations.push_back(traced->getLoc());
