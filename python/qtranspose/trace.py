@@ -109,7 +109,8 @@ class DequantStep:
         operation: what is done to the number `x` with the operand `p`: `x + p` (`add`), `x - p`, `p - x`
             (`subtract-from`), `x * p`, `x / p`, `-x`, element `x` of the table `p` (`lookup`), or the conversion of `x`
             to a float type (`cast`).
-        type: the type of the result, in which sums and products are computed; integers wrap around.
+        type: the type of the result, in which sums and products are computed. Signless integers are signed here; they
+            wrap around.
         operand: described like a weight, since it may be packed or quantized itself; None for `cast` and `negate`.
     """
 

@@ -2,16 +2,17 @@
 
 import dataclasses
 import gc
-import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import qtranspose as qt
 from forms.catalog import CATALOG, Entry
+from forms.llama import Config, Decoder
 from mlir import ir
 
-SHARED = Path(os.environ.get("QTRANSPOSE_SHARED", Path(__file__).parents[3] / "shared")) / "inputs"
+SHARED = Path(__file__).parents[3] / "shared" / "inputs"
 
 LAYER = """
 func.func @layer(%x: tensor<4x64xf32>, %q: tensor<48x64xi8>, %s: tensor<48x1xf32>) -> tensor<4x48xf32> {
@@ -214,13 +215,85 @@ def test_every_tensor_of_the_catalog_is_traced(entry: Entry) -> None:
                     assert qt.trace(value).leaves is not None
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the shared inputs are not here")
+def weights(module: ir.Module) -> list[qt.DequantTrace]:
+    """The operands of contractions that are made from quantized parameters alone."""
+    found = []
+    for op in operations(module):
+        named = re.match(r"linalg\..*(mat|vec|conv|contract)", op.name)
+        if not named and "reduction" not in str(op.attributes.get("iterator_types", "")):
+            continue
+        traces = [qt.trace(v) for v in list(op.operands)[:-1] if isinstance(v.type, ir.RankedTensorType)]
+        found += [trace for trace in traces if trace.description and not trace.refusal]
+    return found
+
+
+LLAMA = {
+    "w4": (
+        Config(),
+        "int4 (ui4 in i8, 2 per byte along axis 0, low nibble first)",
+        "per axis 1 and group 16 on axis 0",
+    ),
+    "w8": (Config(group=None), "int8 (si8)", "per axis 1"),
+}
+
+
+@pytest.mark.parametrize("name", LLAMA)
+def test_every_projection_of_a_decoder_is_described(name: str) -> None:
+    config, storage, axes = LLAMA[name]
+    decoder = Decoder(config, layers=2)
+    with ir.Context():
+        module = ir.Module.parse(decoder.text)
+        lines = [str(trace) for trace in weights(module)]
+    shapes = [f"[{k}x{n}]" for n, k in config.projections.values()] * 2
+    zero = f" zero point f32 {axes}," if config.group else ""
+    assert lines == [f"{storage} {shape},{zero} scale f32 {axes}" for shape in shapes]
+
+
+def shared(*names: str) -> list[Path]:
+    if not SHARED.is_dir():
+        pytest.skip("no ../shared/inputs beside the checkout")
+    return sorted(file for name in names for file in SHARED.glob(name))
+
+
+def parse_file(file: Path) -> ir.Module:
+    ir.Context.current.allow_unregistered_dialects = True
+    return ir.Module.parse(file.read_text())
+
+
+def test_every_projection_of_the_shared_blocks_is_described() -> None:
+    for file in shared("llama/*.mlir"):
+        with ir.Context():
+            module = parse_file(file)
+            # q, k, v, o, gate, up, down and the head; attention multiplies activations.
+            assert [trace.description.kind for trace in weights(module)] == ["stored"] * 8, file.name
+
+
 def test_every_tensor_of_the_shared_inputs_is_traced() -> None:
-    for file in sorted(SHARED.rglob("*.mlir")):
-        with ir.Context() as context:
-            context.allow_unregistered_dialects = True
-            module = ir.Module.parse(file.read_text())
+    for file in shared("**/*.mlir"):
+        with ir.Context():
+            module = parse_file(file)
             for op in operations(module):
                 for value in [*op.operands, *op.results]:
                     if isinstance(value.type, ir.RankedTensorType):
                         assert str(qt.trace(value))
+
+
+def test_every_weight_of_the_shared_inputs_is_described() -> None:
+    kinds: list[str] = []
+    for file in shared("**/*.mlir"):
+        with ir.Context():
+            module = parse_file(file)
+            kinds += [trace.description.kind for trace in weights(module)]
+    assert len(kinds) > 100
+    assert set(kinds) <= {"stored", "concatenation"}
+
+
+def test_fusing_reports_what_it_fused() -> None:
+    with ir.Context() as context:
+        module = ir.Module.parse(LAYER)
+        line = str(weight(module))
+        assert line == "int8 (si8) [64x48], scale f32 per axis 1"
+        with qt.remarks(context) as log:
+            qt.optimize(module, "qtranspose-fuse-dequant-into-matmul")
+    (fused,) = (remark for remark in log if remark.name == "fused")
+    assert f": {line}: mulf(sitofp(arg:48x64xi8[d1, d0]), " in fused.reason

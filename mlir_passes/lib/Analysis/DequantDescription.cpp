@@ -108,7 +108,8 @@ private:
 
   // Changes of a reading.
   bool readAs(Reading &reading, Type type, bool isSigned);
-  void addImplied(Reading &reading, StepKind kind, Type type, unsigned bit);
+  void addImplied(Reading &reading, Type type, int64_t subtrahend);
+  Type getStepType(const Reading &reading, Type type);
   void addStep(Reading &reading, StepKind kind, Type type, Expr operand);
   DequantDescription finish(Reading reading);
   std::shared_ptr<const DequantDescription> share(Expr expr);
@@ -510,22 +511,28 @@ bool Reader::readAs(Reading &reading, Type type, bool isSigned) {
   reading.isUndecided = false;
   if (width <= 32)
     reading.range = Range::ofBits(width, isSigned);
-  if (reading.topInverted)
-    addImplied(reading, isSigned ? StepKind::Subtract : StepKind::Add, type,
-               width - 1);
+  if (reading.topInverted) {
+    int64_t half = int64_t(1) << (width - 1);
+    addImplied(reading, type, isSigned ? half : -half);
+  }
   return true;
 }
 
-/// Adds or subtracts 2^bit.
-void Reader::addImplied(Reading &reading, StepKind kind, Type type,
-                        unsigned bit) {
-  int64_t value = int64_t(1) << bit;
+/// `type`, unsigned if the number only fits then.
+Type Reader::getStepType(const Reading &reading, Type type) {
+  unsigned width = getIntegerWidth(type);
+  if (!isa<IntegerType>(type) || !reading.range ||
+      reading.range->isWithin(Range::ofBits(width, true)))
+    return type;
+  return IntegerType::get(pool.getContext(), width, IntegerType::Unsigned);
+}
+
+void Reader::addImplied(Reading &reading, Type type, int64_t subtrahend) {
   // The type itself may not have this number.
   Type wide = IntegerType::get(pool.getContext(), 64);
   reading.description.steps.push_back(
-      {StepKind::Subtract, type,
-       shareConstant(IntegerAttr::get(
-           wide, kind == StepKind::Subtract ? value : -value))});
+      {StepKind::Subtract, getStepType(reading, type),
+       shareConstant(IntegerAttr::get(wide, subtrahend))});
   reading.lastStepIsImplied = true;
 }
 
@@ -693,7 +700,8 @@ Reading Reader::readBinary(Expr expr, StepKind kind) {
     if (!combineRanges(reading, other, kind, expr->type))
       return fail(expr);
   }
-  addStep(reading, kind, expr->type, expr->operands[1 - path]);
+  addStep(reading, kind, getStepType(reading, expr->type),
+          expr->operands[1 - path]);
   return reading;
 }
 

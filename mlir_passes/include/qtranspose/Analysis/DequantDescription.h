@@ -68,7 +68,7 @@ struct DequantStep {
   };
   Kind kind;
   /// The type of the result and, except for casts and lookups, what is computed
-  /// in; integers wrap around.
+  /// in. Signless integers are signed here; they wrap around.
   Type type;
   /// Null for casts and negations.
   std::shared_ptr<const DequantDescription> operand;
