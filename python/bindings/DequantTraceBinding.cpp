@@ -11,6 +11,7 @@
 #include "mlir/CAPI/AffineMap.h"
 #include "mlir/CAPI/IR.h"
 #include "mlir/IR/AffineMap.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 
 #include "mlir/Bindings/Python/NanobindAdaptors.h"
 
@@ -44,7 +45,21 @@ bool isLeaf(Expr expr) {
          expr->is(ScalarExpr::Kind::Scalar);
 }
 
-/// (value or constant, map or None, indices, reason or None)
+/// True if the program does not compute what the leaf reads.
+bool isParameterLeaf(Expr leaf) {
+  if (!leaf->value || leaf->stopReason)
+    return !leaf->stopReason;
+  if (leaf->is(ScalarExpr::Kind::Leaf))
+    return true;
+  // Gathers and scalars stop where they are, whatever that is.
+  auto argument = dyn_cast<BlockArgument>(skipViews(leaf->value));
+  if (argument)
+    return argument.getOwner()->isEntryBlock() &&
+           isa<FunctionOpInterface>(argument.getOwner()->getParentOp());
+  return isConstantTensor(leaf->value);
+}
+
+/// (value or constant, map or None, indices, is a parameter, reason or None)
 nb::tuple leafToPython(Expr leaf, unsigned rank) {
   MLIRContext *context = leaf->type.getContext();
   nb::list indices;
@@ -63,7 +78,8 @@ nb::tuple leafToPython(Expr leaf, unsigned rank) {
     reason = nb::cast(getReasonName(*leaf->stopReason).str());
   nb::object source = leaf->value ? nb::cast(wrap(leaf->value))
                                   : nb::cast(wrap(leaf->attribute));
-  return nb::make_tuple(source, map, nb::tuple(indices), reason);
+  return nb::make_tuple(source, map, nb::tuple(indices), isParameterLeaf(leaf),
+                        reason);
 }
 
 const char *getName(DequantDescription::Kind kind) {

@@ -25,7 +25,8 @@ class TraceLeaf:
         map: the same as an affine map, from the dims of the traced tensor to those of the leaf; None for a gather and
             where an index is `?`.
         kind: `parameter` for constants and arguments, `runtime` for what the program computes.
-        stop_reason: the stable name of why tracing did not go further, of a `runtime` leaf; None for parameters.
+        stop_reason: the stable name of why tracing did not go further, of a `runtime` leaf; None for parameters,
+            gathers and scalars.
     """
 
     value: Value | None
@@ -248,10 +249,11 @@ def _leaf(
     source: Value | ir.Attribute,
     map: ir.AffineMap | None,
     indices: tuple[str, ...],
+    is_parameter: bool,
     stop_reason: str | None,
 ) -> TraceLeaf:
     value, constant = (source, None) if isinstance(source, ir.Value) else (None, source)
-    return TraceLeaf(value, constant, indices, map, "runtime" if stop_reason else "parameter", stop_reason)
+    return TraceLeaf(value, constant, indices, map, "parameter" if is_parameter else "runtime", stop_reason)
 
 
 def _description(

@@ -126,6 +126,7 @@ def test_gathered_and_unknown_indices() -> None:
         index, table = qt.trace(find(module, "linalg.generic").results[0]).leaves
         assert index.indices == ("d0",)
         assert (table.indices, table.map) == (("index_cast(arg:8xi64[d0])",), None)
+        assert (index.kind, table.kind) == ("parameter", "parameter")
         (unknown,) = qt.trace(find(module, "tensor.collapse_shape").results[0]).leaves
         assert (unknown.indices, unknown.map) == (("?", "?"), None)
 
@@ -203,6 +204,46 @@ def test_the_function_stays_where_the_module_is() -> None:
 
     assert qt.trace is function
     assert callable(qt.trace)
+
+
+def test_scalars_and_gathers_of_what_the_program_computes_are_no_parameters() -> None:
+    text = """
+    func.func @f(%x: tensor<4xf32>, %i: tensor<8xi64>, %a: f32) -> tensor<8xf32> {
+      %n = arith.negf %x : tensor<4xf32>
+      %b = arith.negf %a : f32
+      %e = tensor.empty() : tensor<8xf32>
+      %w = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>],
+          iterator_types = ["parallel"]} ins(%i : tensor<8xi64>) outs(%e : tensor<8xf32>) {
+      ^bb0(%in: i64, %out: f32):
+        %at = arith.index_cast %in : i64 to index
+        %v = tensor.extract %n[%at] : tensor<4xf32>
+        %s = arith.mulf %v, %a : f32
+        %t = arith.mulf %s, %b : f32
+        linalg.yield %t : f32
+      } -> tensor<8xf32>
+      return %w : tensor<8xf32>
+    }"""
+    with ir.Context():
+        module = ir.Module.parse(text)
+        leaves = qt.trace(find(module, "linalg.generic").results[0]).leaves
+        kinds = {str(leaf.value.type): leaf.kind for leaf in leaves if leaf.indices}
+        assert kinds == {"tensor<8xi64>": "parameter", "tensor<4xf32>": "runtime"}
+        assert [leaf.kind for leaf in leaves if not leaf.indices] == ["parameter", "runtime"]
+
+
+def test_every_tensor_of_the_lit_tests_is_traced() -> None:
+    count = 0
+    for file in sorted(Path(__file__).parents[1].rglob("*.mlir")):
+        for text in file.read_text().split("// -----"):
+            with ir.Context() as context:
+                context.allow_unregistered_dialects = True
+                module = ir.Module.parse(text)
+                for op in operations(module):
+                    for value in op.results:
+                        if isinstance(value.type, ir.RankedTensorType):
+                            count += 1
+                            assert str(qt.trace(value))
+    assert count > 1000
 
 
 @pytest.mark.parametrize("entry", CATALOG[::7], ids=lambda entry: entry.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -24,13 +25,13 @@ def trace(body: str, *inputs: tuple[str, str], result: str = "f32", shape: str =
     maps = [f"affine_map<(d0, d1) -> ({results})>" for _, results in inputs]
     types = [f"tensor<{type_}>" for type_, _ in inputs]
     names = [f"%a{i}" for i in range(len(inputs))]
-    elements = [f"%{i}: {type_.split('x')[-1]}" for i, (type_, _) in enumerate(inputs)]
+    elements = [f"%{i}: {re.sub(r'^([0-9?]+x)*', '', type_)}" for i, (type_, _) in enumerate(inputs)]
     to = f"tensor<{shape}x{result}>"
     empty = f"tensor.empty({', '.join(f'%s{i}' for i in range(shape.count('?')))}) : {to}"
     sizes = "".join(f", %s{i}: index" for i in range(shape.count("?")))
     module = ir.Module.parse(f"""
     func.func @f({", ".join(f"{n}: {t}" for n, t in zip(names, types, strict=True))}, %table: tensor<8x16xf32>,
-                 %scalar: f32{sizes}) -> {to} {{
+                 %values: tensor<16xi8>, %scalar: f32{sizes}) -> {to} {{
       %empty = {empty}
       %w = linalg.generic {{indexing_maps = [{", ".join([*maps, WHOLE])}], iterator_types = ["parallel", "parallel"]}}
           ins({", ".join(names)} : {", ".join(types)}) outs(%empty : {to}) {{
@@ -329,6 +330,29 @@ def test_a_codebook_per_row() -> None:
     assert str(found) == "int4 (ui4 in i8, 1 per byte) [8x64], codebook f32 of 16 entries per axis 0"
 
 
+def test_a_codebook_of_integers() -> None:
+    """As in GGUF's IQ4_NL: 16 entries of i8, which are scaled."""
+    body = """
+      %c = arith.constant 15 : i8
+      %n = arith.andi %0, %c : i8
+      %at = arith.index_cast %n : i8 to index
+      %v = tensor.extract %values[%at] : tensor<16xi8>
+      %x = arith.sitofp %v : i8 to f32
+      %r = arith.mulf %x, %1 : f32"""
+    found = trace(body, Q, SCALE)
+    assert str(found) == "int4 (ui4 in i8, 1 per byte) [8x64], codebook i8 of 16 entries, scale f32 per axis 0"
+
+
+def test_a_permutation_is_no_codebook() -> None:
+    body = """
+      %at = arith.index_cast %0 : i32 to index
+      %v = tensor.extract %values[%at] : tensor<16xi8>
+      %r = arith.sitofp %v : i8 to f32"""
+    found = trace(body, ("8x64xi32", "d0, d1")).description
+    assert (found.codebook, found.storage.leaf.map) == (None, None)
+    assert (found.storage.bits, found.axes) == (8, (AxisGroup(0, 1), AxisGroup(1, 1)))
+
+
 # No quantized storage -------------------------------------------------------------------------------------------------
 
 
@@ -377,3 +401,39 @@ def test_long_chains_end(length: int) -> None:
     assert len(str(found)) < 10_000
     (scale,) = found.description.scales if length < 500 else [None]
     assert scale is None or scale.kind == "expression"
+
+
+@pytest.mark.parametrize(
+    ("leaf", "body"),
+    [
+        ("i128", "%a = arith.trunci %0 : i128 to i8\n%r = arith.sitofp %a : i8 to f32"),
+        ("i8", "%a = arith.extsi %0 : i8 to i128\n%b = arith.addi %a, %a : i128\n%r = arith.sitofp %b : i128 to f32"),
+        (
+            "i64",
+            "%c = arith.constant -9223372036854775808 : i64\n"
+            "%a = arith.xori %0, %c : i64\n"
+            "%r = arith.sitofp %a : i64 to f32",
+        ),
+        ("i33", "%c = arith.constant 5 : i33\n%a = arith.shrui %0, %c : i33\n%r = arith.uitofp %a : i33 to f32"),
+        ("i8", "%c = arith.constant 9 : i8\n%a = arith.shrui %0, %c : i8\n%r = arith.uitofp %a : i8 to f32"),
+        ("i8", "%c = arith.constant 0 : i8\n%a = arith.divui %0, %c : i8\n%r = arith.uitofp %a : i8 to f32"),
+        (
+            "i8",
+            "%c = arith.constant 0 : i8\n"
+            "%d = arith.remsi %c, %c : i8\n"
+            "%a = arith.addi %0, %d : i8\n"
+            "%r = arith.sitofp %a : i8 to f32",
+        ),
+        ("index", "%a = arith.index_cast %0 : index to i8\n%r = arith.sitofp %a : i8 to f32"),
+        ("complex<f32>", "%r = complex.re %0 : complex<f32>"),
+        (
+            "i8",
+            "%v = vector.broadcast %0 : i8 to vector<4xi8>\n"
+            "%x = vector.extract %v[0] : i8 from vector<4xi8>\n"
+            "%r = arith.sitofp %x : i8 to f32",
+        ),
+    ],
+)
+def test_odd_types_and_undefined_results_are_not_described(leaf: str, body: str) -> None:
+    found = trace(body, (f"8x64x{leaf}", "d0, d1"))
+    assert found.description is None or found.description.kind == "expression"

@@ -226,11 +226,16 @@ static bool isStoredValue(Expr expr) {
           isa<FunctionOpInterface>(argument.getOwner()->getParentOp()));
 }
 
-/// Whether the element is looked up at every position: the index tells apart
-/// whatever else the table is indexed by.
+/// Whether a stored number selects the element, at every position, from a table
+/// that has an entry for each such number. (Other gathers are permutations, or
+/// embeddings.)
 bool Reader::isLookup(Expr gather) {
   std::optional<unsigned> path = findStored(gather);
   if (!path)
+    return false;
+  const std::optional<Range> &range = read(gather->operands[*path]).range;
+  int64_t entries = gather->getTensorType().getDimSize(*path);
+  if (!range || !range->isWithin({0, entries - 1}))
     return false;
   Variation index = getVariation(gather->operands[*path]);
   for (auto [i, operand] : llvm::enumerate(gather->operands))
@@ -240,6 +245,8 @@ bool Reader::isLookup(Expr gather) {
 }
 
 bool Reader::hasStorage(Expr root) {
+  if (auto known = storages.find(root); known != storages.end())
+    return known->second;
   walkExpr(root, [&](Expr expr) {
     if (storages.contains(expr))
       return;
@@ -327,7 +334,7 @@ Reading Reader::compute(Expr expr) {
   case ScalarExpr::Kind::Pieces:
     return fail(expr);
   case ScalarExpr::Kind::Gather:
-    if (!isStoredValue(expr) && isLookup(expr))
+    if (isLookup(expr))
       return readLookup(expr);
     [[fallthrough]];
   case ScalarExpr::Kind::Leaf: {

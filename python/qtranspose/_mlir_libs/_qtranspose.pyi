@@ -5,8 +5,8 @@ from mlir import ir, rewrite
 def pattern_set_names() -> list[str]: ...
 def pattern_set(name: str, context: ir.Context) -> rewrite.FrozenRewritePatternSet: ...
 
-# What trace.py makes dataclasses of: leaves are (source, map, indices, stop reason), descriptions nest.
-_Leaf = tuple[ir.Value[Any] | ir.Attribute, ir.AffineMap | None, tuple[str, ...], str | None]
+# What trace.py makes dataclasses of: leaves are (source, map, indices, is a parameter, stop reason), descriptions nest.
+_Leaf = tuple[ir.Value[Any] | ir.Attribute, ir.AffineMap | None, tuple[str, ...], bool, str | None]
 
 def trace(value: ir.Value[Any]) -> tuple[str, tuple[_Leaf, ...], tuple[Any, ...] | None, str]: ...
 
