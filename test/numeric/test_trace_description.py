@@ -102,7 +102,7 @@ class Interpreter:
             "multiply": lambda: x * p,
             "divide": lambda: x / p,
         }[step.operation]()
-        return result.astype(to).astype(result.dtype)
+        return wrapped(result, step.type) if np.issubdtype(to, np.integer) else result
 
     def check_axes(self, description: DequantDescription, number: Array) -> None:
         """The number is the same throughout each group, and not along an axis that is named."""
@@ -123,6 +123,14 @@ def constant_array(constant: ir.Attribute) -> Array:
     except TypeError:  # the stock package does not read sub-byte integers
         numbers = [int(n) for n in re.findall(r"-?\d+", str(constant).partition(" : ")[0])]
     return np.array(numbers).astype(to).reshape(constant.type.shape)
+
+
+def wrapped(number: Array, type_: ir.Type) -> Array:
+    """An int64 array cut to an integer type."""
+    if not isinstance(type_, ir.IntegerType):
+        return number
+    low = 0 if type_.is_unsigned else -(1 << (type_.width - 1))
+    return number if type_.width == 64 else (number - low) % (1 << type_.width) + low
 
 
 def dtype(type_: ir.Type) -> np.dtype:
