@@ -262,7 +262,7 @@ def StaticLhsToRhs : Pass<"qtranspose-static-lhs-to-rhs"> {
     ```
   }];
   let dependentDialects = ["arith::ArithDialect", "linalg::LinalgDialect",
-                           "tensor::TensorDialect"];
+                           "quant::QuantDialect", "tensor::TensorDialect"];
   let options = [
     Option<"batch", "batch", "BatchForm", /*default=*/"BatchForm::Flatten",
            "How batches that share one weight are contracted",

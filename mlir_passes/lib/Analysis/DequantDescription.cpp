@@ -125,15 +125,6 @@ private:
 };
 } // namespace
 
-/// The size of the pieces of a concatenation if they are equal, else 0.
-static int64_t getPieceSize(Expr pieces) {
-  int64_t size = pieces->breaks[1];
-  for (unsigned p = 1; p < pieces->breaks.size(); ++p)
-    if (pieces->breaks[p] - pieces->breaks[p - 1] != size)
-      return 0;
-  return size;
-}
-
 Expr Reader::resolve(Expr root) {
   llvm::DenseMap<Expr, Expr> resolved;
   walkExpr(root, [&](Expr expr) {

@@ -208,4 +208,26 @@ std::optional<LinearForm> IndexSpace::getLinearForm(AffineExpr expr) const {
   return evaluate(expr, split);
 }
 
+LinearForm readLinearForm(AffineExpr expr, unsigned numFactors) {
+  LinearForm form;
+  form.coefficients.resize(numFactors);
+  std::function<void(AffineExpr, int64_t)> add = [&](AffineExpr part,
+                                                     int64_t scale) {
+    if (auto constant = dyn_cast<AffineConstantExpr>(part)) {
+      form.constant += scale * constant.getValue();
+    } else if (auto dim = dyn_cast<AffineDimExpr>(part)) {
+      form.coefficients[dim.getPosition()] += scale;
+    } else if (auto sum = cast<AffineBinaryOpExpr>(part);
+               part.getKind() == AffineExprKind::Add) {
+      add(sum.getLHS(), scale);
+      add(sum.getRHS(), scale);
+    } else {
+      add(sum.getLHS(),
+          scale * cast<AffineConstantExpr>(sum.getRHS()).getValue());
+    }
+  };
+  add(simplifyAffineExpr(expr, numFactors, 0), 1);
+  return form;
+}
+
 } // namespace mlir::qtranspose

@@ -253,6 +253,14 @@ private:
 };
 } // namespace
 
+int64_t getPieceSize(Expr pieces) {
+  int64_t size = pieces->breaks[1];
+  for (unsigned p = 0; p + 1 < pieces->breaks.size(); ++p)
+    if (pieces->breaks[p + 1] - pieces->breaks[p] != size)
+      return 0;
+  return size;
+}
+
 Expr unifyPieces(ExprPool &pool, AffineExpr selector,
                  llvm::ArrayRef<Expr> pieces) {
   return Unifier(pool, selector).unify(pieces);

@@ -2,6 +2,9 @@
 
 #include "qtranspose/Analysis/StaticOperand.h"
 
+#include "mlir/Dialect/Quant/IR/Quant.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
 namespace mlir::qtranspose {
 
 /// Number of dims longer than one that `node` itself varies along.
@@ -15,6 +18,16 @@ static int countDims(Expr node, llvm::ArrayRef<int64_t> extents) {
           dims.insert(dim.getPosition());
       });
   return dims.size();
+}
+
+/// Whether `tensor` is a constant or an argument of the function, seen through
+/// views.
+static bool isSource(Value tensor) {
+  if (isConstantTensor(tensor))
+    return true;
+  auto argument = dyn_cast<BlockArgument>(skipViews(tensor));
+  return argument && argument.getOwner()->isEntryBlock() &&
+         isa<FunctionOpInterface>(argument.getOwner()->getParentOp());
 }
 
 Staticness getStaticness(Expr expr, llvm::ArrayRef<int64_t> extents,
@@ -42,15 +55,24 @@ Staticness getStaticness(Expr expr, llvm::ArrayRef<int64_t> extents,
     if (!node->is(ScalarExpr::Kind::Leaf))
       return;
     int dims = countDims(node, extents);
-    bool isConstant = !node->value || isConstantTensor(node->value);
-    if (isConstant && node->stopReason == Reason::TensorEncoding) {
+    // A tensor of a quantized type is what it is dequantized from.
+    Value value = node->value;
+    std::optional<Reason> stopReason = node->stopReason;
+    auto dequantize = value ? value.getDefiningOp<quant::DequantizeCastOp>()
+                            : quant::DequantizeCastOp();
+    if (dequantize && isSource(dequantize.getInput())) {
+      value = dequantize.getInput();
+      stopReason = std::nullopt;
+    }
+    bool isConstant = !value || isConstantTensor(value);
+    if (isConstant && stopReason == Reason::TensorEncoding) {
       isEncoded = true;
       constant = std::max(constant, dims);
-    } else if (isConstant && !node->stopReason) {
+    } else if (isConstant && !stopReason) {
       constant = std::max(constant, dims);
-    } else if (!node->stopReason && !picks.contains(node) &&
-               node->getTensorType().getRank() >= 2 &&
-               hasQuantizedStorage(node->getTensorType())) {
+    } else if (!stopReason && !picks.contains(node) &&
+               cast<ShapedType>(value.getType()).getRank() >= 2 &&
+               hasQuantizedStorage(value.getType())) {
       argument = std::max(argument, dims);
     } else {
       runTime = std::max(runTime, dims);

@@ -593,7 +593,8 @@ Expr Tracer::traceOp(Operation *op, unsigned resultNumber,
   if (isa<linalg::LinalgOp>(op))
     return traceLinalg(op, resultNumber, coordinates, scope);
   if (isa<quant::DequantizeCastOp>(op))
-    return traceDequantizeCast(op, coordinates, scope);
+    return keepsQuantized ? stop(Reason::QuantizedElementType)
+                          : traceDequantizeCast(op, coordinates, scope);
   if (isa<CallOpInterface>(op))
     return traceCall(op, resultNumber, coordinates, scope);
   if (OpTrait::hasElementwiseMappableTraits(op) && op->getNumRegions() == 0 &&

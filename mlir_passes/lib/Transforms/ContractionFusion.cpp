@@ -206,15 +206,6 @@ traceOperands(linalg::LinalgOp op, ExprPool &pool, Tracer &tracer) {
 // Planning
 //===----------------------------------------------------------------------===//
 
-/// The size of each of equal pieces; 0 if they differ.
-static int64_t getUniformSize(Expr pieces) {
-  int64_t size = pieces->breaks[1];
-  for (unsigned p = 0; p + 1 < pieces->breaks.size(); ++p)
-    if (pieces->breaks[p + 1] - pieces->breaks[p] != size)
-      return 0;
-  return size;
-}
-
 /// Elements of the tensor that a leaf reads; dynamic extents count as one.
 static int64_t numStoredElements(Expr leaf) {
   int64_t count = 1;
@@ -334,7 +325,7 @@ private:
       if (low >= expr->breaks[p] && high && *high < expr->breaks[p + 1])
         return resolve(expr->operands[p]);
 
-    if (int64_t size = getUniformSize(expr)) {
+    if (int64_t size = getPieceSize(expr)) {
       std::optional<LinearForm> selector = linear(position.floorDiv(size));
       llvm::SmallVector<Expr> pieces;
       for (Expr operand : expr->operands)
@@ -391,29 +382,6 @@ private:
   llvm::DenseMap<Expr, Expr> memo;
 };
 } // namespace
-
-/// The coefficients of `expr`, which is linear over `numFactors` factors.
-static LinearForm linearFormOver(AffineExpr expr, unsigned numFactors) {
-  LinearForm form;
-  form.coefficients.resize(numFactors);
-  std::function<void(AffineExpr, int64_t)> add = [&](AffineExpr part,
-                                                     int64_t scale) {
-    if (auto constant = dyn_cast<AffineConstantExpr>(part)) {
-      form.constant += scale * constant.getValue();
-    } else if (auto dim = dyn_cast<AffineDimExpr>(part)) {
-      form.coefficients[dim.getPosition()] += scale;
-    } else if (auto sum = cast<AffineBinaryOpExpr>(part);
-               part.getKind() == AffineExprKind::Add) {
-      add(sum.getLHS(), scale);
-      add(sum.getRHS(), scale);
-    } else {
-      add(sum.getLHS(),
-          scale * cast<AffineConstantExpr>(sum.getRHS()).getValue());
-    }
-  };
-  add(simplifyAffineExpr(expr, numFactors, 0), 1);
-  return form;
-}
 
 /// The distinct leaves of `expr` that become operands, in order of appearance.
 static void collectLeaves(Expr expr, llvm::SetVector<Expr> &leaves) {
@@ -557,7 +525,7 @@ ContractionFusion::PartResult ContractionFusion::planPart(
           if (inner->is(ScalarExpr::Kind::Leaf))
             size = std::max(size, numStoredElements(inner));
         });
-        if (int64_t piece = getUniformSize(node))
+        if (int64_t piece = getPieceSize(node))
           coordinates.push_back({size, node->coordinates[0].floorDiv(piece)});
       }
       for (AffineExpr coordinate : node->coordinates)
@@ -625,7 +593,7 @@ ContractionFusion::PartResult ContractionFusion::planPart(
     for (Expr leaf : leaves) {
       llvm::SmallVector<LinearForm> forms;
       for (AffineExpr coordinate : leaf->coordinates) {
-        LinearForm form = linearFormOver(coordinate, numFactors);
+        LinearForm form = readLinearForm(coordinate, numFactors);
         forms.push_back(std::move(form));
       }
       llvm::SmallVector<int64_t> shape(leaf->getTensorType().getShape());

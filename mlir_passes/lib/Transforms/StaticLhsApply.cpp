@@ -5,6 +5,7 @@
 #include "qtranspose/Utils/EmitExpr.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Quant/IR/Quant.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -48,7 +49,22 @@ Value StaticLhsPlan::emitWeight(RewriterBase &rewriter, Location loc,
   // As early as the weight itself: it serves whatever reads that.
   OpBuilder::InsertionGuard guard(rewriter);
   rewriter.setInsertionPointAfterValue(weight->get());
-  return result = weightLayout->apply(rewriter, loc, op, constants);
+  return result = quantized ? emitQuantizedWeight(rewriter, loc, constants)
+                            : weightLayout->apply(rewriter, loc, op, constants);
+}
+
+Value StaticLhsPlan::emitQuantizedWeight(RewriterBase &rewriter, Location loc,
+                                         DerivedConstants &constants) {
+  Value source;
+  if (!quantized->value.getDefiningOp<quant::StorageCastOp>())
+    source = quant::StorageCastOp::create(rewriter, loc, quantized->storage,
+                                          quantized->value);
+  Value stored = weightLayout->apply(rewriter, loc, op, constants, source);
+  auto type = cast<RankedTensorType>(stored.getType());
+  Value moved = quant::StorageCastOp::create(
+      rewriter, loc, type.clone(quantized->moved), stored);
+  return quant::DequantizeCastOp::create(
+      rewriter, loc, type.clone(quantized->moved.getExpressedType()), moved);
 }
 
 Value StaticLhsPlan::emitInit(RewriterBase &rewriter, Location loc,
@@ -65,10 +81,13 @@ Value StaticLhsPlan::emitInit(RewriterBase &rewriter, Location loc,
                                          pairs.size() + sums.size() + i));
   Value empty = tensor::EmptyOp::create(rewriter, loc, sizes,
                                         getElementTypeOrSelf(init.getType()));
-  if (auto fill = init.getDefiningOp<linalg::FillOp>())
-    return linalg::FillOp::create(rewriter, loc, fill.getInputs(), empty)
-        .getResult(0);
-  return empty;
+  auto fill = init.getDefiningOp<linalg::FillOp>();
+  if (!fill)
+    return empty;
+  auto filled = linalg::FillOp::create(rewriter, loc, fill.getInputs(), empty);
+  for (NamedAttribute attribute : getDiscardableAttrs(fill))
+    filled->setDiscardableAttr(attribute.getName(), attribute.getValue());
+  return filled.getResult(0);
 }
 
 linalg::GenericOp StaticLhsPlan::emitGeneric(RewriterBase &rewriter,

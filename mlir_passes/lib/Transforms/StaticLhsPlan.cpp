@@ -2,9 +2,12 @@
 
 #include "qtranspose/Transforms/StaticLhsPlan.h"
 
+#include "qtranspose/Analysis/DequantDescription.h"
 #include "qtranspose/Analysis/StaticOperand.h"
+#include "qtranspose/Utils/QuantizedTypes.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Quant/IR/Quant.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 
@@ -301,6 +304,13 @@ std::optional<Refusal> StaticLhsPlan::planShapes(bool traced) {
   return planRows();
 }
 
+/// Whether an attribute would be lost where the traced ops are not read.
+static bool losesAttributes(const Tracer &tracer) {
+  return llvm::any_of(tracer.getTracedOps(), [](Operation *traced) {
+    return !getDiscardableAttrs(traced).empty();
+  });
+}
+
 /// Chooses the order of the rows and the tensor that is read as the activation
 /// such that the fewest transposes remain.
 std::optional<Refusal> StaticLhsPlan::planRows() {
@@ -324,7 +334,8 @@ std::optional<Refusal> StaticLhsPlan::planRows() {
         return matchTranspose(traced).has_value();
       });
   bool hasOrigin = origin->is(ScalarExpr::Kind::Leaf) && origin->value &&
-                   origin->value != value && !hasEncoding(origin->value);
+                   origin->value != value && !hasEncoding(origin->value) &&
+                   !losesAttributes(behind);
 
   std::optional<RowOrder> best;
   std::optional<Refusal> refusal;
@@ -391,19 +402,22 @@ std::optional<Refusal> StaticLhsPlan::planWeight() {
   if (auto *refusal = std::get_if<Refusal>(&layout))
     return *refusal;
   weightLayout = std::get<Relayout>(layout);
+  return planAttributes();
+}
 
-  // Attributes of the ops that compute the weight stay on the op that does.
-  Tracer ofWeight(pool, nullptr);
-  ofWeight.enterDecided();
+/// Attributes of the ops that compute the weight stay on the op that does.
+std::optional<Refusal> StaticLhsPlan::planAttributes() {
   if (weightExpr->is(ScalarExpr::Kind::Leaf) &&
       weightExpr->value == weight->get())
     return std::nullopt;
+  Tracer ofWeight(pool);
+  ofWeight.enterDecided();
   ofWeight.trace(weight->get(), weightMap);
   NamedAttrList attributes;
   for (Operation *traced : ofWeight.getTracedOps())
     for (NamedAttribute attribute : getDiscardableAttrs(traced)) {
       Attribute present = attributes.get(attribute.getName());
-      if (!weightLayout->isComputed() ||
+      if (quantized || !weightLayout->isComputed() ||
           (present && present != attribute.getValue()))
         return refuse(Reason::DiscardableAttribute,
                       "'" + attribute.getName().getValue() +
@@ -412,6 +426,117 @@ std::optional<Refusal> StaticLhsPlan::planWeight() {
     }
   llvm::append_range(weightLayout->attributes, attributes.getAttrs());
   return std::nullopt;
+}
+
+/// A weight that is nothing but a dequantized tensor of a quantized type stays
+/// one, if its axes can be told in the new order.
+bool StaticLhsPlan::planQuantizedWeight() {
+  quantized.reset();
+  Tracer ofWeight(pool);
+  ofWeight.keepQuantized();
+  Expr dequantized = ofWeight.trace(weight->get(), weightMap);
+  dequantized = substituteUnits(dequantized);
+  auto dequantize =
+      dequantized->is(ScalarExpr::Kind::Leaf) && dequantized->value
+          ? dequantized->value.getDefiningOp<quant::DequantizeCastOp>()
+          : quant::DequantizeCastOp();
+  if (!dequantize)
+    return false;
+  Value value = dequantize.getInput();
+  auto type = dyn_cast<quant::QuantizedType>(getElementTypeOrSelf(value));
+  auto tensor = dyn_cast<RankedTensorType>(value.getType());
+  if (!type || !tensor || tensor.getEncoding() ||
+      llvm::is_contained(dequantized->coordinates, AffineExpr()))
+    return false;
+  Groups groups = join(pairs, sums, columns);
+  llvm::SmallVector<std::optional<unsigned>> newDims;
+  for (AffineExpr coordinate : dequantized->coordinates) {
+    std::optional<unsigned> &newDim = newDims.emplace_back();
+    auto dim = dyn_cast<AffineDimExpr>(coordinate);
+    for (auto [number, dims] : llvm::enumerate(groups)) {
+      llvm::SmallVector<unsigned> sized;
+      for (unsigned other : dims)
+        if (extents[other] != 1)
+          sized.push_back(other);
+      if (dim && sized == llvm::ArrayRef(dim.getPosition()))
+        newDim = number;
+    }
+  }
+  quant::QuantizedType moved = moveQuantizedAxes(type, newDims, groups.size());
+  if (!moved)
+    return false;
+  // The stored tensor, if it is seen as quantized here only.
+  auto seen = value.getDefiningOp<quant::StorageCastOp>();
+  Expr stored = seen ? tracer.trace(seen.getInput(), dequantized->coordinates)
+                     : pool.leaf(value, dequantized->coordinates);
+  OrRefusal<Relayout> layout = Relayout::plan(pool, stored, extents, groups);
+  auto *planned = std::get_if<Relayout>(&layout);
+  if (!planned)
+    return false;
+  weightLayout = *planned;
+  quantized = Quantized{value, tensor.clone(type.getStorageType()), moved};
+  return true;
+}
+
+/// The scales and zero points of a derived weight, with the axes of the weight
+/// in its new order.
+void StaticLhsPlan::planDescription() {
+  llvm::SmallVector<AffineExpr> positions(
+      extents.size(), getAffineConstantExpr(0, op->getContext()));
+  llvm::ArrayRef<int64_t> shape = weightLayout->getType().getShape();
+  if (quantized || llvm::any_of(shape, ShapedType::isDynamic))
+    return;
+  for (auto [number, dims] : llvm::enumerate(join(pairs, sums, columns))) {
+    AffineExpr rest = getAffineDimExpr(number, op->getContext());
+    for (auto [i, dim] : llvm::enumerate(llvm::reverse(dims))) {
+      positions[dim] = i + 1 == dims.size()
+                           ? rest
+                           : rest % std::max<int64_t>(extents[dim], 1);
+      rest = rest.floorDiv(std::max<int64_t>(extents[dim], 1));
+    }
+  }
+  Expr moved = pool.mapCoordinates(weightExpr, [&](AffineExpr coordinate) {
+    return coordinate.replaceDims(positions);
+  });
+  std::optional<DequantDescription> description =
+      describeDequantization(pool, moved, shape);
+  if (!description || description->kind != DequantDescription::Kind::Stored ||
+      !description->field->word->value)
+    return;
+  Builder builder(op->getContext());
+  llvm::SmallVector<Attribute> steps;
+  for (const DequantStep &step : description->steps) {
+    llvm::StringRef role;
+    switch (step.kind) {
+    case DequantStep::Kind::Subtract:
+      role = "zero_point";
+      break;
+    case DequantStep::Kind::Multiply:
+      role = "scale";
+      break;
+    case DequantStep::Kind::Lookup:
+      role = "codebook";
+      break;
+    default:
+      role = "other";
+    }
+    if (!step.operand || !step.operand->axes)
+      continue;
+    llvm::SmallVector<int64_t> axes, groups;
+    for (AxisGroup group : *step.operand->axes) {
+      axes.push_back(group.axis);
+      groups.push_back(group.size);
+    }
+    steps.push_back(builder.getDictionaryAttr(
+        {builder.getNamedAttr("role", builder.getStringAttr(role)),
+         builder.getNamedAttr("axes", builder.getDenseI64ArrayAttr(axes)),
+         builder.getNamedAttr("groups",
+                              builder.getDenseI64ArrayAttr(groups))}));
+  }
+  if (!steps.empty())
+    weightLayout->describe(
+        description->field->word->value,
+        builder.getNamedAttr("quantization", builder.getArrayAttr(steps)));
 }
 
 std::optional<Refusal> StaticLhsPlan::planInit() {
@@ -426,7 +551,8 @@ std::optional<Refusal> StaticLhsPlan::planInit() {
   Groups groups = join(pairs, rows, columns);
   // A broadcast bias is broadcast in the new order; what is computed at full
   // size is not computed again.
-  Expr traced = tracer.trace(init, coordinates);
+  Tracer ofInit(pool, op->getParentOfType<FunctionOpInterface>());
+  Expr traced = ofInit.trace(init, coordinates);
   int64_t numDims = getDims(pool.leaf(init, coordinates), extents).size();
   bool isCheap = true;
   walkExpr(traced, [&](Expr node) {
@@ -434,7 +560,8 @@ std::optional<Refusal> StaticLhsPlan::planInit() {
                isConstantTensor(node->value) ||
                static_cast<int64_t>(getDims(node, extents).size()) < numDims;
   });
-  if (isCheap || traced->is(ScalarExpr::Kind::Leaf)) {
+  if (!losesAttributes(ofInit) &&
+      (isCheap || traced->is(ScalarExpr::Kind::Leaf))) {
     OrRefusal<Relayout> layout = Relayout::plan(pool, traced, extents, groups);
     if (auto *planned = std::get_if<Relayout>(&layout)) {
       initLayout = *planned;
@@ -495,14 +622,17 @@ std::optional<Refusal> StaticLhsPlan::plan() {
     return injected("shape-plan");
   if (refusal)
     return refusal;
-  refusal = planWeight();
-  if (refusal && refusal->reason == Reason::NotFactorable &&
-      !planShapes(/*traced=*/false))
+  if (planQuantizedWeight())
+    refusal = planAttributes();
+  else if ((refusal = planWeight()) &&
+           refusal->reason == Reason::NotFactorable &&
+           !planShapes(/*traced=*/false))
     refusal = planWeight();
   if (fails(PlanStep::DerivedWeight))
     return injected("derived-weight");
   if (refusal)
     return refusal;
+  planDescription();
   if (fails(PlanStep::QuantizationLookup))
     return injected("quantization-lookup");
   if (fails(PlanStep::Compensation))

@@ -78,6 +78,11 @@ std::optional<ConstantData> getConstantData(Value value) {
   if (!op)
     return std::nullopt;
   ConstantData data;
+  for (NamedAttribute attribute : op->getDiscardableAttrs()) {
+    if (attribute.getName() != derivedAttrName)
+      return std::nullopt;
+    data.derived = dyn_cast<DictionaryAttr>(attribute.getValue());
+  }
   if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
     data.elements = dyn_cast<ElementsAttr>(constant.getValue());
   } else if (isa<ml_program::GlobalLoadOp, ml_program::GlobalLoadConstOp>(op)) {
@@ -133,25 +138,29 @@ struct Element {
   char bytes[Bytes];
 };
 
-/// Copies tiles of `rows` x `columns` elements, whose source is contiguous
-/// along rows and whose target is contiguous along columns, so that both sides
-/// of a tile stay in the nearest cache.
+/// Writes the transpose of a `columns` x `rows` source. Each tile goes through
+/// a buffer, so that both sides are accessed in runs: sources whose rows are a
+/// power of two apart would otherwise evict each other from the cache.
 template <typename T>
 void transposeBlocked(const T *source, int64_t sourceStride, T *target,
                       int64_t targetStride, int64_t rows, int64_t columns) {
   constexpr int64_t tile = 64;
+  T buffer[tile * tile];
   for (int64_t r0 = 0; r0 < rows; r0 += tile)
     for (int64_t c0 = 0; c0 < columns; c0 += tile) {
-      int64_t rEnd = std::min(r0 + tile, rows);
-      int64_t cEnd = std::min(c0 + tile, columns);
-      for (int64_t r = r0; r < rEnd; ++r)
-        for (int64_t c = c0; c < cEnd; ++c)
-          target[r * targetStride + c] = source[c * sourceStride + r];
+      int64_t height = std::min(tile, rows - r0);
+      int64_t width = std::min(tile, columns - c0);
+      for (int64_t c = 0; c < width; ++c)
+        std::memcpy(buffer + c * tile, source + (c0 + c) * sourceStride + r0,
+                    height * sizeof(T));
+      for (int64_t r = 0; r < height; ++r)
+        for (int64_t c = 0; c < width; ++c)
+          target[(r0 + r) * targetStride + c0 + c] = buffer[c * tile + r];
     }
 }
 
 template <typename T>
-void gatherElements(const T *source, const StridedGather &gather, T *target) {
+void gatherRows(const T *source, const StridedGather &gather, T *target) {
   Loops loops(gather);
   unsigned rank = loops.extents.size();
   unsigned inner = rank - 1;
@@ -198,8 +207,8 @@ void gatherBytes(llvm::ArrayRef<char> source, size_t bytes,
                  llvm::MutableArrayRef<char> target) {
   auto as = [&](auto element) {
     using T = decltype(element);
-    gatherElements(reinterpret_cast<const T *>(source.data()), gather,
-                   reinterpret_cast<T *>(target.data()));
+    gatherRows(reinterpret_cast<const T *>(source.data()), gather,
+               reinterpret_cast<T *>(target.data()));
   };
   switch (bytes) {
   case 1:
@@ -218,7 +227,7 @@ void gatherBytes(llvm::ArrayRef<char> source, size_t bytes,
     perByte.offset *= bytes;
     perByte.extents.push_back(bytes);
     perByte.strides.push_back(1);
-    gatherElements(source.data(), perByte, target.data());
+    gatherRows(source.data(), perByte, target.data());
   }
   }
 }
@@ -263,12 +272,9 @@ static bool haveEqualData(ElementsAttr a, ElementsAttr b) {
          getBytes(a) == getBytes(b);
 }
 
-/// The result lies in memory as the source does: inline data stay inline,
-/// resources stay resources, packed elements stay packed.
-static TypedAttr computeData(const DerivedSpec &spec) {
-  ElementsAttr source = spec.source.elements;
+ElementsAttr gatherElements(ElementsAttr source, RankedTensorType type,
+                            const StridedGather &gather) {
   Format format = *getFormat(source);
-  RankedTensorType type = spec.type;
   uint64_t count = type.getNumElements();
   if (auto dense = dyn_cast<DenseElementsAttr>(source)) {
     if (dense.isSplat())
@@ -279,16 +285,16 @@ static TypedAttr computeData(const DerivedSpec &spec) {
       std::vector<char> bytes, moved(count);
       for (bool bit : dense.getValues<bool>())
         bytes.push_back(bit);
-      gatherBytes(bytes, 1, spec.gather, moved);
+      gatherBytes(bytes, 1, gather, moved);
       llvm::SmallVector<bool> bits(moved.begin(), moved.end());
       return DenseElementsAttr::get(type, llvm::ArrayRef<bool>(bits));
     }
     std::vector<char> moved(count * format.bytes);
-    gatherBytes(dense.getRawData(), format.bytes, spec.gather, moved);
+    gatherBytes(dense.getRawData(), format.bytes, gather, moved);
     return DenseElementsAttr::getFromRawBuffer(type, moved);
   }
-  AsmResourceBlob &old =
-      *cast<DenseResourceElementsAttr>(source).getRawHandle().getBlob();
+  auto resource = cast<DenseResourceElementsAttr>(source);
+  AsmResourceBlob &old = *resource.getRawHandle().getBlob();
   size_t size = format.isPacked() ? llvm::divideCeil(count * format.bits, 8)
                                   : count * format.bytes;
   AsmResourceBlob blob = HeapAsmResourceBlob::allocate(
@@ -297,32 +303,58 @@ static TypedAttr computeData(const DerivedSpec &spec) {
     std::vector<char> bytes =
         unpack(old.getData(), format.bits, source.getNumElements());
     std::vector<char> moved(count);
-    gatherBytes(bytes, 1, spec.gather, moved);
+    gatherBytes(bytes, 1, gather, moved);
     pack(moved, format.bits, blob.getMutableData());
   } else if (count != 0) {
-    gatherBytes(old.getData(), format.bytes, spec.gather,
-                blob.getMutableData());
+    gatherBytes(old.getData(), format.bytes, gather, blob.getMutableData());
   }
-  llvm::StringRef name =
-      cast<DenseResourceElementsAttr>(source).getRawHandle().getKey();
-  return cast<TypedAttr>(Attribute(DenseResourceElementsAttr::get(
-      type, (name + "_derived").str(), std::move(blob))));
+  // Names are made unique where they are taken.
+  return DenseResourceElementsAttr::get(
+      type, (resource.getRawHandle().getKey() + "_derived").str(),
+      std::move(blob));
 }
 
-TypedAttr DerivedConstants::compute(const DerivedSpec &spec) {
-  llvm::ArrayRef<char> bytes = getBytes(spec.source.elements);
+ElementsAttr DerivedConstants::compute(const DerivedSpec &spec) {
+  ElementsAttr source = spec.source.elements;
+  llvm::ArrayRef<char> bytes = getBytes(source);
   uint64_t hash = static_cast<size_t>(llvm::hash_combine(
       llvm::xxh3_64bits(llvm::ArrayRef(
           reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size())),
-      spec.source.elements.getType().getAsOpaquePointer(), spec.map,
+      source.getType().getAsOpaquePointer(), spec.map,
       spec.type.getAsOpaquePointer()));
   for (const Computed &known : computed[hash])
-    if (haveEqualData(known.source.elements, spec.source.elements) &&
-        known.map == spec.map && known.value.getType() == spec.type)
+    if (haveEqualData(known.source, source) && known.map == spec.map &&
+        known.value.getType() == spec.type)
       return known.value;
-  TypedAttr value = computeData(spec);
-  computed[hash].push_back({spec.source, spec.map, value});
+  ElementsAttr value = gatherElements(source, spec.type, spec.gather);
+  computed[hash].push_back({source, spec.map, value});
   return value;
+}
+
+/// Where a constant came from: through several steps, the first source counts.
+static DictionaryAttr getProvenance(const DerivedSpec &spec) {
+  NamedAttrList entries(spec.description);
+  AffineMap map = spec.map;
+  Type sourceType = spec.source.elements.getType();
+  MLIRContext *context = map.getContext();
+  Attribute name;
+  if (!spec.source.name.empty())
+    name = StringAttr::get(context, spec.source.name);
+  if (DictionaryAttr earlier = spec.source.derived) {
+    auto earlierMap = earlier.getAs<AffineMapAttr>("map");
+    auto earlierType = earlier.getAs<TypeAttr>("source_type");
+    if (earlierMap && earlierType &&
+        earlierMap.getValue().getNumDims() == map.getNumResults()) {
+      map = earlierMap.getValue().compose(map);
+      sourceType = earlierType.getValue();
+      name = earlier.get("source");
+    }
+  }
+  entries.set("map", AffineMapAttr::get(map));
+  entries.set("source_type", TypeAttr::get(sourceType));
+  if (name)
+    entries.set("source", name);
+  return entries.getDictionary(context);
 }
 
 llvm::SmallVector<DerivedConstants::Placed> &
@@ -330,8 +362,10 @@ DerivedConstants::getPlaced(Block *block) {
   auto [it, isNew] = placed.try_emplace(block);
   if (isNew)
     for (auto constant : block->getOps<arith::ConstantOp>())
-      if (Attribute provenance = constant->getAttr(derivedAttrName))
-        it->second.push_back({constant.getValue(), provenance, constant});
+      if (auto provenance =
+              constant->getAttrOfType<DictionaryAttr>(derivedAttrName))
+        if (auto elements = dyn_cast<ElementsAttr>(constant.getValue()))
+          it->second.push_back({elements, provenance, constant});
   return it->second;
 }
 
@@ -344,18 +378,8 @@ static Block *getEntryBlock(Operation *op) {
 
 Value DerivedConstants::get(RewriterBase &rewriter, Operation *user,
                             Location loc, const DerivedSpec &spec) {
-  TypedAttr value = compute(spec);
-  Builder builder(rewriter.getContext());
-  llvm::SmallVector<NamedAttribute> entries(spec.description);
-  auto add = [&](llvm::StringRef name, Attribute attribute) {
-    entries.push_back(builder.getNamedAttr(name, attribute));
-  };
-  add("map", AffineMapAttr::get(spec.map));
-  add("source_type", TypeAttr::get(spec.source.elements.getType()));
-  if (!spec.source.name.empty())
-    add("source", builder.getStringAttr(spec.source.name));
-  Attribute provenance = builder.getDictionaryAttr(entries);
-
+  ElementsAttr value = compute(spec);
+  DictionaryAttr provenance = getProvenance(spec);
   Block *block = getEntryBlock(user);
   auto withoutName = [](Attribute attribute) {
     NamedAttrList list(cast<DictionaryAttr>(attribute));
@@ -371,8 +395,7 @@ Value DerivedConstants::get(RewriterBase &rewriter, Operation *user,
       continue;
     last = known.op;
     if (withoutName(known.provenance) == withoutName(provenance) &&
-        haveEqualData(cast<ElementsAttr>(known.value),
-                      cast<ElementsAttr>(value)))
+        haveEqualData(known.value, value))
       return known.op->getResult(0);
   }
   OpBuilder::InsertionGuard guard(rewriter);
@@ -380,7 +403,8 @@ Value DerivedConstants::get(RewriterBase &rewriter, Operation *user,
     rewriter.setInsertionPointAfter(last);
   else
     rewriter.setInsertionPointToStart(block);
-  auto constant = arith::ConstantOp::create(rewriter, loc, value);
+  auto constant = arith::ConstantOp::create(rewriter, loc,
+                                            cast<TypedAttr>(Attribute(value)));
   constant->setAttr(derivedAttrName, provenance);
   getPlaced(block).push_back({value, provenance, constant});
   return constant.getResult();

@@ -2,6 +2,7 @@
 
 #include "qtranspose/Utils/Relayout.h"
 
+#include "qtranspose/Analysis/PieceUnification.h"
 #include "qtranspose/Utils/EmitExpr.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -244,20 +245,58 @@ std::optional<Refusal> Relayout::planInput(Expr leaf, const Forms &forms) {
   return std::nullopt;
 }
 
+/// `root` with coordinates over the factors, and one expression for pieces that
+/// differ in a shift or a constant. Null if a coordinate is not linear.
+Expr Relayout::overFactors(Expr root) {
+  llvm::DenseMap<Expr, Expr> mapped;
+  bool isLinear = true;
+  auto toFactors = [&](AffineExpr coordinate) {
+    std::optional<LinearForm> form = space.getLinearForm(coordinate);
+    isLinear &= form.has_value();
+    return form ? space.toAffine(*form) : coordinate;
+  };
+  walkExpr(root, [&](Expr node) {
+    auto operands = llvm::map_to_vector(
+        node->operands, [&](Expr operand) { return mapped.lookup(operand); });
+    if (!node->is(ScalarExpr::Kind::Pieces)) {
+      Expr rebuilt = pool->withOperands(node, operands);
+      mapped[node] = node->coordinates.empty()
+                         ? rebuilt
+                         : pool->mapCoordinates(rebuilt, toFactors);
+      return;
+    }
+    AffineExpr selected =
+        toFactors(node->coordinates[0].floorDiv(getPieceSize(node)));
+    Expr unified = isLinear ? unifyPieces(*pool, selected, operands) : nullptr;
+    auto breaks = llvm::to_vector(llvm::seq<int64_t>(0, operands.size() + 1));
+    mapped[node] = unified ? unified : pool->pieces(selected, breaks, operands);
+  });
+  return isLinear ? mapped.lookup(root) : nullptr;
+}
+
 OrRefusal<Relayout> Relayout::plan(ExprPool &pool, Expr expr,
                                    llvm::ArrayRef<int64_t> extents,
                                    llvm::ArrayRef<DimGroup> dimGroups) {
   MLIRContext *context = pool.getContext();
   IndexSpace space(context, extents);
-  bool isLinear = true;
+  bool isLinear = true, isEncoded = false;
   walkExpr(expr, [&](Expr node) {
-    isLinear &= !node->is(ScalarExpr::Kind::Pieces);
-    for (AffineExpr coordinate : node->coordinates)
+    if (node->is(ScalarExpr::Kind::Leaf))
+      if (auto type = dyn_cast<RankedTensorType>(node->getTensorType()))
+        isEncoded |= static_cast<bool>(type.getEncoding());
+    for (AffineExpr coordinate : node->coordinates) {
       isLinear = isLinear && coordinate && space.makeLinear(coordinate);
+      if (!isLinear || !node->is(ScalarExpr::Kind::Pieces))
+        continue;
+      int64_t size = getPieceSize(node);
+      isLinear = size > 0 && space.makeLinear(coordinate.floorDiv(size));
+    }
   });
   auto notFactorable = [](const llvm::Twine &detail) {
     return refuse(Reason::NotFactorable, detail);
   };
+  if (isEncoded)
+    return refuse(Reason::TensorEncoding, "a tensor that would be moved");
   if (!isLinear)
     return notFactorable("no split of the iteration dims makes every "
                          "coordinate linear");
@@ -279,30 +318,26 @@ OrRefusal<Relayout> Relayout::plan(ExprPool &pool, Expr expr,
   }
   layout.type = RankedTensorType::get(shape, expr->type);
 
-  // Forms by leaf, once its coordinates are written over the factors.
-  auto overFactors = [&](AffineExpr coordinate) {
-    return space.toAffine(*space.getLinearForm(coordinate));
-  };
+  layout.expr = layout.overFactors(expr);
+  if (!layout.expr)
+    return notFactorable("no split of the iteration dims makes every "
+                         "coordinate linear");
   llvm::SmallVector<unsigned> local = layout.getLocalFactors();
   llvm::MapVector<Expr, Forms> leaves;
   bool isReadable = true;
-  walkExpr(expr, [&](Expr node) {
+  walkExpr(layout.expr, [&](Expr node) {
     Forms forms;
     for (AffineExpr coordinate : node->coordinates) {
-      std::optional<LinearForm> form = space.getLinearForm(coordinate);
-      isReadable &= form.has_value();
-      if (!form)
-        return;
-      for (auto [factor, coefficient] : llvm::enumerate(form->coefficients))
+      LinearForm &form = forms.emplace_back(
+          readLinearForm(coordinate, space.getFactors().size()));
+      for (auto [factor, coefficient] : llvm::enumerate(form.coefficients))
         isReadable &= coefficient == 0 || llvm::is_contained(local, factor);
-      forms.push_back(*form);
     }
     if (node->is(ScalarExpr::Kind::Leaf))
-      leaves[pool.mapCoordinates(node, overFactors)] = forms;
+      leaves[node] = forms;
   });
   if (!isReadable)
-    return notFactorable("a coordinate is not linear in the dims kept");
-  layout.expr = pool.mapCoordinates(expr, overFactors);
+    return notFactorable("a coordinate is one of a dim that is dropped");
   for (auto &[leaf, forms] : leaves)
     for (auto [dim, form] : llvm::enumerate(forms))
       if (std::optional<unsigned> factor = form.asSingleFactor();
@@ -391,12 +426,20 @@ Value Relayout::buildInput(RewriterBase &rewriter, Location loc,
   return buildView(rewriter, loc, source, input.view);
 }
 
-Value Relayout::applyMove(RewriterBase &rewriter, Location loc) const {
+Value Relayout::applyMove(RewriterBase &rewriter, Location loc,
+                          Value source) const {
   const Input &input = inputs.front();
-  Value view = buildView(rewriter, loc, localize(rewriter, input.leaf->value),
-                         input.view);
+  if (!source)
+    source = localize(rewriter, input.leaf->value);
+  Value view = buildView(rewriter, loc, source, input.view);
   return regroup(rewriter, loc,
                  transpose(rewriter, loc, view, getPermutation()));
+}
+
+void Relayout::describe(Value source, llvm::ArrayRef<NamedAttribute> entries) {
+  for (Input &input : inputs)
+    if (input.derived && input.leaf->value == source)
+      llvm::append_range(input.derived->description, entries);
 }
 
 Value Relayout::applyCompute(RewriterBase &rewriter, Location loc,
@@ -442,7 +485,7 @@ Value Relayout::applyCompute(RewriterBase &rewriter, Location loc,
 }
 
 Value Relayout::apply(RewriterBase &rewriter, Location loc, Operation *user,
-                      DerivedConstants &constants) const {
+                      DerivedConstants &constants, Value source) const {
   switch (kind) {
   case Kind::Splat: {
     if (expr->is(ScalarExpr::Kind::Constant) && type.hasStaticShape())
@@ -459,7 +502,7 @@ Value Relayout::apply(RewriterBase &rewriter, Location loc, Operation *user,
   case Kind::Derive:
     return constants.get(rewriter, user, loc, *inputs.front().derived);
   case Kind::Move:
-    return applyMove(rewriter, loc);
+    return applyMove(rewriter, loc, source);
   case Kind::Compute:
     return applyCompute(rewriter, loc, user, constants);
   }

@@ -84,8 +84,11 @@ std::optional<TensorView> planView(ShapedType type,
       // A map may not leave the tensor, not even where what it reads there is
       // not used.
       auto [low, high] = space.getRange(form);
+      bool isEmpty =
+          size == 0 && high == 0 &&
+          llvm::any_of(form.coefficients, [](int64_t c) { return c != 0; });
       bool isInside = low >= 0 && (ShapedType::isDynamic(size) || !high ||
-                                   *high < size || (size == 0 && *high == 0));
+                                   *high < size || isEmpty);
       if (!allowDirect || !isInside)
         return std::nullopt;
       view.isDirect = true;

@@ -33,6 +33,9 @@ struct LinearForm {
   std::optional<unsigned> asSingleFactor() const;
 };
 
+/// The coefficients of `expr`, which is linear over `numFactors` factors.
+LinearForm readLinearForm(AffineExpr expr, unsigned numFactors);
+
 class IndexSpace {
 public:
   /// A part of an iteration dim: `dim = sum_f stride_f * f` over its factors.

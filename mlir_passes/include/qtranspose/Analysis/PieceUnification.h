@@ -27,6 +27,9 @@ struct BitField {
 /// whole of an integer is a field of itself.
 BitField asBitField(Expr expr);
 
+/// The size of each piece of `pieces`, which are equal; 0 if they differ.
+int64_t getPieceSize(Expr pieces);
+
 /// An expression equal to `pieces[selector]` for 0 <= selector < size, or null
 /// if the pieces do not have one shape.
 Expr unifyPieces(ExprPool &pool, AffineExpr selector,

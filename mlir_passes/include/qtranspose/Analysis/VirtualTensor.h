@@ -160,6 +160,9 @@ public:
   /// Traces through producers whose place of computation is decided, too.
   void enterDecided() { entersDecided = true; }
 
+  /// Stops at casts from quantized types, so that these can be kept.
+  void keepQuantized() { keepsQuantized = true; }
+
   /// The ops that tracing went through.
   llvm::ArrayRef<Operation *> getTracedOps() const {
     return traced.getArrayRef();
@@ -184,6 +187,7 @@ private:
   ExprPool &pool;
   Operation *root;
   bool entersDecided = false;
+  bool keepsQuantized = false;
   TraceScope extent;
   /// One scope per chain of calls, so that its address stands for the chain.
   llvm::DenseMap<std::pair<Operation *, const CallScope *>,

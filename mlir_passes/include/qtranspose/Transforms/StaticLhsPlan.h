@@ -20,6 +20,8 @@
 #include "qtranspose/Transforms/StaticLhsToRhs.h"
 #include "qtranspose/Utils/Relayout.h"
 
+#include "mlir/Dialect/Quant/IR/QuantTypes.h"
+
 namespace mlir::qtranspose {
 
 struct StaticLhsOptions {
@@ -93,6 +95,9 @@ private:
                                        Expr source, unsigned numUpstream,
                                        std::optional<Refusal> &refusal);
   std::optional<Refusal> planWeight();
+  bool planQuantizedWeight();
+  std::optional<Refusal> planAttributes();
+  void planDescription();
   std::optional<Refusal> planInit();
   void planLowering();
 
@@ -106,6 +111,8 @@ private:
                  Value weight, DerivedConstants &constants);
   Value emitWeight(RewriterBase &rewriter, Location loc,
                    DerivedConstants &constants, MovedWeights &moved);
+  Value emitQuantizedWeight(RewriterBase &rewriter, Location loc,
+                            DerivedConstants &constants);
   Operation *emitContraction(RewriterBase &rewriter, Location loc,
                              Value activation, Value weight, Value init);
   linalg::GenericOp emitGeneric(RewriterBase &rewriter, Location loc,
@@ -126,6 +133,14 @@ private:
   OpOperand *activation = nullptr;
   llvm::SmallVector<OpOperand *> others; ///< zero points and other parameters
   Expr weightExpr = nullptr;
+  /// A weight of a quantized type is moved as what it stores, which then gets a
+  /// type whose axes moved along.
+  struct Quantized {
+    Value value;                ///< of the quantized type
+    RankedTensorType storage;   ///< what it stores
+    quant::QuantizedType moved; ///< the element type afterwards
+  };
+  std::optional<Quantized> quantized;
   MultiplyAdd body;
   llvm::SmallVector<AffineExpr> weightMap, activationMap;
   Dims resultMap; ///< iteration dims of the result's dims

@@ -41,7 +41,15 @@ struct ConstantData {
   ElementsAttr elements;
   /// How the program calls it: a resource key, a symbol, or empty.
   llvm::StringRef name;
+  /// Where it is derived from itself, if it is.
+  DictionaryAttr derived;
 };
+
+/// `source`, whose data are known and re-orderable, in the order of `gather`.
+/// The result lies in memory as the source does: inline data stay inline,
+/// resources stay resources, packed elements stay packed.
+ElementsAttr gatherElements(ElementsAttr source, RankedTensorType type,
+                            const StridedGather &gather);
 
 /// The data of `value` if it is a constant or an immutable global whose data
 /// are present and in a format that can be re-ordered.
@@ -67,16 +75,16 @@ public:
 
 private:
   struct Computed {
-    ConstantData source;
+    ElementsAttr source;
     AffineMap map;
-    TypedAttr value;
+    ElementsAttr value;
   };
   struct Placed {
-    TypedAttr value;
+    ElementsAttr value;
     Attribute provenance;
     Operation *op;
   };
-  TypedAttr compute(const DerivedSpec &spec);
+  ElementsAttr compute(const DerivedSpec &spec);
   llvm::SmallVector<Placed> &getPlaced(Block *block);
 
   /// By hash of the request; entries with equal hashes are compared.

@@ -50,9 +50,13 @@ public:
                                   llvm::ArrayRef<DimGroup> groups);
 
   /// Emits the result. Derived constants go to the start of the function around
-  /// `user`, all else to the insertion point.
+  /// `user`, all else to the insertion point. A tensor that is moved may be
+  /// replaced by another one of the same shape, `source`.
   Value apply(RewriterBase &rewriter, Location loc, Operation *user,
-              DerivedConstants &constants) const;
+              DerivedConstants &constants, Value source = {}) const;
+
+  /// Adds `entries` to the provenance of what is derived from `source`.
+  void describe(Value source, llvm::ArrayRef<NamedAttribute> entries);
 
   RankedTensorType getType() const { return type; }
   /// Whether elements are moved at run time.
@@ -87,6 +91,7 @@ private:
       : pool(&pool), expr(expr), space(space) {}
 
   using Forms = llvm::SmallVector<LinearForm>;
+  Expr overFactors(Expr root);
   std::optional<Refusal> planInput(Expr leaf, const Forms &forms);
   bool coversGroups(const Forms &forms) const;
   std::optional<DerivedSpec>
@@ -100,7 +105,7 @@ private:
                    const Input &input, DerivedConstants &constants) const;
   Value applyCompute(RewriterBase &rewriter, Location loc, Operation *user,
                      DerivedConstants &constants) const;
-  Value applyMove(RewriterBase &rewriter, Location loc) const;
+  Value applyMove(RewriterBase &rewriter, Location loc, Value source) const;
   Value regroup(OpBuilder &builder, Location loc, Value value) const;
   /// The order in which a moved tensor's view has to be read.
   llvm::SmallVector<int64_t> getPermutation() const;
