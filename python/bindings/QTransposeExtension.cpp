@@ -1,5 +1,6 @@
 //===- QTransposeExtension.cpp - the C++ passes on the stock mlir package -===//
 
+#include "ConstantBits.h"
 #include "DequantTraceBinding.h"
 #include "RemarkCollector.h"
 #include "qtranspose/Passes.h"
@@ -13,6 +14,8 @@
 #include "mlir/Rewrite/FrozenRewritePatternSet.h"
 
 #include "mlir/Bindings/Python/NanobindAdaptors.h"
+
+#include <nanobind/stl/optional.h>
 
 #include <array>
 
@@ -78,6 +81,15 @@ NB_MODULE(_qtranspose, m) {
       names.append(set.name);
     return names;
   });
+  m.def(
+      "constant_bits",
+      [](MlirAttribute attribute) -> std::optional<nb::bytes> {
+        auto bits = qtranspose::getConstantBits(unwrap(attribute));
+        if (!bits)
+          return std::nullopt;
+        return nb::bytes(bits->data(), bits->size() * sizeof(uint64_t));
+      },
+      nb::arg("attribute"));
   m.def("pattern_set", &makePatternSet, nb::arg("name"), nb::arg("context"));
   qtranspose::bindDequantTrace(m);
 

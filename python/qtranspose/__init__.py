@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from qtranspose.trace import DequantTrace as DequantTrace
     from qtranspose.trace import TraceLeaf as TraceLeaf
     from qtranspose.trace import trace as trace
+    from qtranspose.verification import Verification as Verification
+    from qtranspose.verification import verify as verify
 
 _LAZY = {
     "DequantDescription": "trace",
@@ -32,12 +34,14 @@ _LAZY = {
     "Remark": "remarks",
     "Report": "report",
     "TraceLeaf": "trace",
+    "Verification": "verification",
     "apply_patterns": "patterns",
     "compile": "execution",
     "optimize": "pipelines",
     "remarks": "remarks",
     "report": "report",
     "trace": "trace",
+    "verify": "verification",
 }
 _MODULES = ("patterns",)
 

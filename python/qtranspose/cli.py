@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from qtranspose.elements import Array
     from qtranspose.functions import Signature
 
+CHECK_FAILED = 1
 TARGETS = ("cpu", "gpu-emulated", "cuda", "opencl")
 
 
@@ -61,6 +62,12 @@ def _parser() -> argparse.ArgumentParser:
 
     opt = command("opt", "run a pass pipeline and print the module")
     opt.add_argument("-o", dest="output", metavar="OUT.mlir", help="write to a file (default: stdout)")
+
+    verify = command("verify", "execute a program before and after a pipeline and compare")
+    verify.add_argument("after", metavar="AFTER.mlir", nargs="?", help="the transformed program, instead of a pipeline")
+    verify.add_argument("--function", metavar="F", help="function to call (default: every public one)")
+    verify.add_argument("--trials", type=_positive, default=4, metavar="N", help="inputs to try (default: %(default)s)")
+    verify.add_argument("--seed", type=int, default=0, metavar="S", help="of the random inputs (default: %(default)s)")
 
     report = command("report", "say what a pipeline makes of each weight")
     form = report.add_mutually_exclusive_group()
@@ -135,6 +142,30 @@ def _opt(options: argparse.Namespace, output: OutputFile | None) -> int:
     return 0
 
 
+def _verify(options: argparse.Namespace, output: OutputFile | None) -> int:
+    import qtranspose as qt
+    from qtranspose._mlir import ir
+    from qtranspose.modules import read_module
+    from qtranspose.pipelines import parse_pipeline
+
+    context = ir.Context()
+    with context:
+        parse_pipeline(options.pipeline, context)
+        module = read_module(options.file, context)
+        after = read_module(options.after, context) if options.after else None
+        with _about(options.file):
+            outcome = qt.verify(
+                module,
+                after,
+                pipeline=options.pipeline,
+                function=options.function,
+                trials=options.trials,
+                seed=options.seed,
+            )
+    print(outcome)
+    return 0 if outcome.ok else CHECK_FAILED
+
+
 def _report(options: argparse.Namespace, output: OutputFile | None) -> int:
     import qtranspose as qt
     from qtranspose._mlir import ir
@@ -181,7 +212,7 @@ def _summary(results: Sequence[Array], signature: Signature) -> str:
     return "\n".join(lines)
 
 
-_COMMANDS = {"run": _run, "opt": _opt, "report": _report}
+_COMMANDS = {"run": _run, "opt": _opt, "report": _report, "verify": _verify}
 
 if __name__ == "__main__":
     sys.exit(main())

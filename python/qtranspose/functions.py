@@ -64,10 +64,8 @@ def find_function(module: ir.Module, name: str | None = None) -> ir.OpView:
     functions = [op for op in module.body.operations if op.operation.name == "func.func"]
     names = {ir.StringAttr(op.attributes["sym_name"]).value: op for op in functions}
     if name is None:
-        for op in functions:
-            private = "sym_visibility" in op.attributes and str(op.attributes["sym_visibility"]) != '"public"'
-            if op.regions[0].blocks and not private:
-                return op
+        for op in public_functions(module):
+            return op
         raise QTransposeError("the module has no public function with a body")
     if name not in names:
         known = ", ".join(f"@{known}" for known in names) or "none"
@@ -75,6 +73,16 @@ def find_function(module: ir.Module, name: str | None = None) -> ir.OpView:
     if not names[name].regions[0].blocks:
         raise QTransposeError(f"function @{name} is only declared: it has no body to run")
     return names[name]
+
+
+def public_functions(module: ir.Module) -> list[ir.OpView]:
+    """Return every public `func.func` with a body, in program order."""
+    found = []
+    for op in module.body.operations:
+        private = "sym_visibility" in op.attributes and str(op.attributes["sym_visibility"]) != '"public"'
+        if op.operation.name == "func.func" and op.regions[0].blocks and not private:
+            found.append(op)
+    return found
 
 
 def signature(function: ir.OpView) -> Signature:

@@ -38,6 +38,18 @@ def parse_pipeline(pipeline: str, context: ir.Context) -> PassManager:
         raise QTransposeError(f"bad pipeline '{pipeline}': {reason}") from error
 
 
+def top_level_passes(manager: PassManager) -> list[str]:
+    """Return the passes of a pipeline, named pipelines expanded, as texts that `optimize` takes one by one."""
+    text = str(manager).removeprefix("builtin.module(").removesuffix(")")
+    passes, depth, start = [], 0, 0
+    for position, character in enumerate(text):
+        depth += (character in "({") - (character in ")}")
+        if character == "," and depth == 0:
+            passes.append(text[start:position])
+            start = position + 1
+    return [found for found in [*passes, text[start:]] if found]
+
+
 def optimize(module: ir.Module, pipeline: str = "default") -> ir.Module:
     """Run a pass pipeline on `module` in place and return it.
 
