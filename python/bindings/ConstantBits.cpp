@@ -18,8 +18,8 @@ getResourceBits(DenseResourceElementsAttr attr, unsigned width) {
   // Elements of less than a byte have one each, or are packed from the low bits
   // up: the size tells.
   bool isPacked = width < 8 && data.size() != count;
-  if (data.size() != (isPacked ? llvm::divideCeil(count * width, 8)
-                               : count * bytes))
+  if (data.size() !=
+      (isPacked ? llvm::divideCeil(count * width, 8) : count * bytes))
     return std::nullopt;
   uint64_t mask = width == 64 ? ~uint64_t(0) : (uint64_t(1) << width) - 1;
   std::vector<uint64_t> bits(count);

@@ -11,9 +11,9 @@
 
 namespace mlir::qtranspose {
 
-/// The bits of each element of a dense, splat or resource constant, in row-major
-/// order, zero-extended; nothing for other attributes, elements of more than 64
-/// bits, and resources whose data is missing or of another size.
+/// The bits of each element of a dense, splat or resource constant, in
+/// row-major order, zero-extended; nothing for other attributes, elements of
+/// more than 64 bits, and resources whose data is missing or of another size.
 std::optional<std::vector<uint64_t>> getConstantBits(Attribute attr);
 
 } // namespace mlir::qtranspose

@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,13 +18,24 @@ ARGUMENTS = [
 ]
 
 
+def run_lines(test: Path) -> Iterator[str]:
+    """Return the RUN lines of a test file with lit's DEFINE and REDEFINE expanded."""
+    defined: dict[str, str] = {}
+    text = re.sub(r"\\\n//\s*((RUN|DEFINE):)?", "", test.read_text())
+    for kind, line in re.findall(r"^// (RUN|DEFINE|REDEFINE): (.*)$", text, flags=re.M):
+        if kind != "RUN":
+            name, _, value = line.partition(" = ")
+            defined[name] = value
+            continue
+        while found := next((name for name in defined if name in line), None):
+            line = line.replace(found, defined[found])
+        yield line
+
+
 def pipelines(test: Path) -> set[str]:
     """Return the pipeline of each RUN line of a test file that runs passes of ours."""
-    text = re.sub(r"\\\n//\s*(RUN:)?", "", test.read_text())
-    for name, value in re.findall(r"^// DEFINE: (%\{\w+\}) = (.*)$", text, flags=re.M):
-        text = text.replace(name, value)
     found = set()
-    for line in re.findall(r"^// RUN: (.*)$", text, flags=re.M):
+    for line in run_lines(test):
         found |= set(re.findall(r"--pass-pipeline=['\"](.*?)['\"](?=\s)", line))
         flags = re.findall(r"\s--?(qtranspose-[a-z-]+)(?:=(?:\"(.*?)\"|'(.*?)'|(\S+)))?", line)
         passes = [name + "{" + (a or b or c) + "}" if a or b or c else name for name, a, b, c in flags]

@@ -12,8 +12,7 @@ namespace mlir::qtranspose {
 
 namespace {
 
-constexpr llvm::StringLiteral passName =
-    "qtranspose-fuse-dequant-into-matmul";
+constexpr llvm::StringLiteral passName = "qtranspose-fuse-dequant-into-matmul";
 
 /// True if `expr` only widens integers: a conversion that the contraction's
 /// own multiply does anyway, at no cost per element.
