@@ -316,6 +316,8 @@ def TileFusedDequant : Pass<"qtranspose-tile-fused-dequant"> {
     ```
 
     Tiles of the summed dims follow the order of the sum: results do not change.
+
+    Not a pattern set: it decides per contraction, with its producers.
   }];
   let dependentDialects = ["affine::AffineDialect", "arith::ArithDialect",
                            "linalg::LinalgDialect", "scf::SCFDialect",
@@ -337,6 +339,8 @@ def CheckCpuInput : Pass<"qtranspose-check-cpu-input", "ModuleOp"> {
     tf32, tensors of integers wider than 64 bits, unregistered operations and
     calls of functions without a body. The lowerings that follow would fail
     unclearly or abort.
+
+    Not a pattern set: it rewrites nothing.
   }];
 }
 
@@ -360,6 +364,8 @@ def LowerQuantCasts : Pass<"qtranspose-lower-quant-casts", "ModuleOp"> {
     Refused: `quant.calibrated` types, and ops that move elements (a transpose,
     a slice) of a tensor whose quantized type has an axis, since the type does
     not say where the axis went.
+
+    Not a pattern set: it changes types across whole functions.
   }];
   let dependentDialects = ["arith::ArithDialect", "linalg::LinalgDialect",
                            "math::MathDialect", "quant::QuantDialect",
@@ -372,6 +378,8 @@ def DecomposeAggregates : Pass<"qtranspose-decompose-aggregates", "ModuleOp"> {
     Also turns a `tensor.expand_shape` into several dynamic sizes, on which
     `expand-strided-metadata` aborts, into a `tensor.reshape`, and drops the
     stride of slices of one element, on which `fold-memref-alias-ops` aborts.
+
+    Not a pattern set: it is a step of `qtranspose-to-cpu` only.
   }];
   let dependentDialects = ["arith::ArithDialect", "linalg::LinalgDialect",
                            "math::MathDialect", "tensor::TensorDialect"];
@@ -390,6 +398,8 @@ def LegalizeStorageTypes
 
     `dense_resource` data of sub-byte elements may hold one element per byte, or
     be packed from the low bits up; the size of the data tells which.
+
+    Not a pattern set: it changes types across whole functions.
   }];
   let dependentDialects = ["arith::ArithDialect", "linalg::LinalgDialect"];
 }
@@ -403,6 +413,8 @@ def ExpandSmallFloats : Pass<"qtranspose-expand-small-floats"> {
     arithmetic on integers, f32 and f64: one rounding, to nearest even; what is
     too big becomes infinity, or NaN in formats without one, or the largest
     value in formats without either. Rounding *to* f8E8M0FNU is refused.
+
+    Not a pattern set: it is a step of `qtranspose-to-cpu` only.
   }];
   let dependentDialects = ["arith::ArithDialect"];
 }
@@ -413,6 +425,8 @@ def IsolateBuffers : Pass<"qtranspose-isolate-buffers", "ModuleOp"> {
     Marks tensor arguments of public functions as not writable, and keeps
     `ml_program` globals in `memref.global`s of their own: a store copies into
     one, a load of a mutable one copies out of it. Runs before bufferization.
+
+    Not a pattern set: it changes signatures and symbols.
   }];
   let dependentDialects = ["bufferization::BufferizationDialect",
                            "memref::MemRefDialect"];
@@ -427,6 +441,8 @@ def LinalgToLoops : Pass<"qtranspose-linalg-to-loops"> {
     order of the iteration space, as upstream's `convert-linalg-to-loops` does.
     Copies between buffers that are not contiguous become loops as well, instead
     of calls into a runtime library.
+
+    Not a pattern set: it is a step of `qtranspose-to-cpu` only.
   }];
   let dependentDialects = ["affine::AffineDialect", "arith::ArithDialect",
                            "memref::MemRefDialect", "scf::SCFDialect"];
@@ -440,6 +456,8 @@ def LowerAsserts : Pass<"qtranspose-lower-asserts", "ModuleOp"> {
     time as `_mlir_ciface_<handler>`. The results of the failed call have the
     right types, dynamic sizes of zero, and no meaning; intermediate buffers of
     that call are not freed. Runs when all control flow is in the cf dialect.
+
+    Not a pattern set: it adds blocks, a symbol and a module attribute.
   }];
   let options = [Option<"handler", "handler", "std::string",
                         /*default=*/"\"qtranspose_assert_failed\"",

@@ -1,0 +1,62 @@
+// RUN: qtranspose-opt %s --split-input-file --verify-diagnostics --allow-unregistered-dialect --qtranspose-check-cpu-input
+
+// expected-error @+1 {{the CPU target does not support unranked shapes ('tensor<*xf32>')}}
+func.func @unranked(%a: tensor<*xf32>) {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{the CPU target does not support complex numbers ('complex<f32>')}}
+func.func @complex(%a: tensor<2xcomplex<f32>>) {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{the CPU target does not support f80, f128 and tf32 ('tf32')}}
+func.func @float(%a: tensor<2xtf32>) {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{the CPU target does not support tensors of integers of 0 or more than 64 bits ('tensor<2xi65>')}}
+func.func @wide(%a: tensor<2xi65>) {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{the CPU target does not support sparse tensors}}
+func.func @sparse(%a: tensor<2xf32, #sparse_tensor.encoding<{map = (d0) -> (d0 : compressed)}>>) {
+  return
+}
+
+// -----
+
+func.func @nested(%a: memref<2xf32>) {
+  %c0 = arith.constant 0 : index
+  scf.for %i = %c0 to %c0 step %c0 {
+    // expected-error @+1 {{the CPU target does not support opaque and tuple types ('tuple<i8>')}}
+    %t = ub.poison : tuple<i8>
+  }
+  return
+}
+
+// -----
+
+func.func @unregistered() {
+  // expected-error @+1 {{unregistered operation 'test.op' cannot be executed}}
+  "test.op"() : () -> ()
+  return
+}
+
+// -----
+
+func.func private @outside(i32)
+func.func @external(%a: i32) {
+  // expected-error @+1 {{calls 'outside', which has no body}}
+  func.call @outside(%a) : (i32) -> ()
+  return
+}
