@@ -14,18 +14,18 @@ namespace mlir::qtranspose {
 
 namespace {
 /// Where the constant left operand of a matmul goes.
-enum class Weights { Keep };
+enum class Weights { Keep, Right };
 
 struct DefaultOptions : PassPipelineOptions<DefaultOptions> {
-  // `right` is refused by the option parser until the pass that moves such
-  // weights exists.
   Option<Weights> weights{
       *this, "weights",
       llvm::cl::desc("Where a constant left operand of a matmul goes"),
       llvm::cl::init(Weights::Keep),
       llvm::cl::values(
           clEnumValN(Weights::Keep, "keep",
-                     "it stays: no transpose of a run-time value is added"))};
+                     "it stays: no transpose of a run-time value is added"),
+          clEnumValN(Weights::Right, "right",
+                     "to the right, by qtranspose-static-lhs-to-rhs"))};
 };
 
 struct ToCpuOptions : PassPipelineOptions<ToCpuOptions> {
@@ -86,6 +86,8 @@ void registerPipelines() {
       "Fold transposes into dequantizations, fuse dequantizations into "
       "matmuls, absorb the transposes that remain",
       [](OpPassManager &pm, const DefaultOptions &options) {
+        if (options.weights == Weights::Right)
+          (void)addPasses(pm, "qtranspose-static-lhs-to-rhs");
         (void)addPasses(pm, "qtranspose-fold-transpose-into-dequant,"
                             "qtranspose-fuse-dequant-into-matmul,"
                             "qtranspose-absorb-transposes");

@@ -867,19 +867,32 @@ linalg::GenericOp ContractionFusion::emitGeneric(RewriterBase &rewriter,
   MLIRContext *context = rewriter.getContext();
   unsigned numFactors = part.space.getFactors().size();
 
-  llvm::SmallVector<Value> inputs =
+  // Operands come in the order of what they replace.
+  llvm::SmallVector<Value> views =
       buildInputs(rewriter, loc, llvm::ArrayRef(part.inputs));
+  llvm::SmallVector<Value> inputs;
   llvm::SmallVector<AffineMap> maps;
-  for (const Input &input : part.inputs)
-    maps.push_back(input.view.map);
-  llvm::SmallVector<unsigned> producerInput;
-  for (const Producer &producer : part.producers) {
-    producerInput.push_back(inputs.size());
-    inputs.push_back(emitProducer(rewriter, loc, part, producer));
-    llvm::SmallVector<AffineExpr> results;
-    for (unsigned factor : producer.factors)
-      results.push_back(getAffineDimExpr(factor, context));
-    maps.push_back(AffineMap::get(numFactors, 0, results, context));
+  llvm::DenseMap<Expr, unsigned> inputOf;
+  llvm::SmallVector<unsigned> producerInput(part.producers.size());
+  for (auto [index, expr] : llvm::enumerate(part.bodyOperands)) {
+    if (int producer = part.producerOf[index]; producer >= 0) {
+      producerInput[producer] = inputs.size();
+      inputs.push_back(
+          emitProducer(rewriter, loc, part, part.producers[producer]));
+      maps.push_back(AffineMap::getMultiDimMapWithTargets(
+          numFactors, part.producers[producer].factors, context));
+      continue;
+    }
+    llvm::SetVector<Expr> leaves;
+    collectLeaves(expr, leaves);
+    for (Expr leaf : leaves) {
+      if (!inputOf.try_emplace(leaf, inputs.size()).second)
+        continue;
+      const auto *input = llvm::find_if(
+          part.inputs, [&](const Input &i) { return i.leaf == leaf; });
+      inputs.push_back(views[input - part.inputs.begin()]);
+      maps.push_back(input->view.map);
+    }
   }
   maps.push_back(outputMap);
 
@@ -890,8 +903,8 @@ linalg::GenericOp ContractionFusion::emitGeneric(RewriterBase &rewriter,
       rewriter, loc, init.getType(), inputs, init, maps, iterators,
       [&](OpBuilder &builder, Location bodyLoc, ValueRange arguments) {
         llvm::DenseMap<Expr, Value> known;
-        for (auto [input, argument] : llvm::zip(part.inputs, arguments))
-          known[input.leaf] = argument;
+        for (auto [leaf, position] : inputOf)
+          known[leaf] = arguments[position];
         IRMapping mapping;
         Block *body = op.getBlock();
         for (auto [index, expr] : llvm::enumerate(part.bodyOperands)) {
