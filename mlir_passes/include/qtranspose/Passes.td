@@ -260,6 +260,47 @@ def StaticLhsToRhs : Pass<"qtranspose-static-lhs-to-rhs"> {
     %yt = linalg.matmul ins(%at, %wt : tensor<2x3xf32>, tensor<3x2xf32>) ...
     %y = linalg.transpose ins(%yt : tensor<2x2xf32>) ... permutation = [1, 0]
     ```
+
+    **Which contractions.** Linalg ops that add products of their first operand,
+    which is a weight, with another, which is not: named ones, `contract`,
+    `quantized_matmul` and generics with any conversions; and 1x1 convolutions
+    whose channels come before their pixels. A weight is made from constants,
+    immutable globals, arguments marked `qtranspose.constant` or arguments of
+    quantized storage, however it is traced to them (see `qt.trace`). Between
+    two arguments of quantized storage nothing tells the weight; mark it. What
+    has its weight on the right is left alone.
+
+    **Dims by role.** A dim is a row, a column, summed or a batch by the operands
+    that vary along it. A weight that is copied for every batch does not vary
+    along it: the batches become rows, and the copies are not made. By default
+    (`batch=flatten`) all rows are one dim, `[B*N, K] @ [K, M]`;
+    `batch=batched` keeps `[B, N, K] @ [K, M]`. A weight that differs per batch
+    keeps its batch (`[B, N, K] @ [B, K, M]`), or is refused with
+    `paired-batches=refuse`. Products of sizes are checked for overflow. Of the
+    orders that the rows can have, and of the tensors behind the activation's
+    reshapes and transposes, the pass takes what leaves the fewest transposes.
+    Sums keep their order, so results do not change at all.
+
+    **The weight** is written in its new order: constants are re-ordered when
+    compiling (words of packed elements as words; groups of scales along),
+    dequantizations iterate in the new order, other tensors are transposed.
+    Weights of `!quant.uniform` types are transposed as what they store, and the
+    axes and blocks of the type move along. Constants derived from equal data in
+    the same way are one constant. The attribute `qtranspose.derived` of a
+    derived constant says what it comes from: `source` (the name of the resource
+    or global, if it has one), `source_type`, `map` from its coordinates to the
+    source's, and for dequantized weights `quantization`: the axes and group
+    sizes of scales and zero points, in terms of the weight's new dims.
+
+    **Around it.** An accumulator is computed in the new layout if it is filled,
+    broadcast or constant, else transposed. Elementwise ops that the result
+    alone flows through (bias adds in either operand order, activations, casts)
+    and transposes are moved before the transpose that restores the result; the
+    layers of a chain of left weights have no transposes in between. What
+    transposes remain at run time is for `qtranspose-absorb-transposes`.
+
+    Everything is planned before anything is changed; `fail-at` lets a step of
+    planning fail, after which the module is byte-identical.
   }];
   let dependentDialects = ["arith::ArithDialect", "linalg::LinalgDialect",
                            "quant::QuantDialect", "tensor::TensorDialect"];

@@ -27,7 +27,7 @@ Value StaticLhsPlan::emitWeight(RewriterBase &rewriter, Location loc,
                                 DerivedConstants &constants,
                                 MovedWeights &moved) {
   // The order of the dims, the groups and the extents decide what it is.
-  Groups groups = join(pairs, sums, columns);
+  Groups groups = getWeightGroups();
   llvm::SmallVector<AffineExpr> position(
       extents.size(), getAffineConstantExpr(0, op->getContext()));
   llvm::SmallVector<int64_t> key;
@@ -74,9 +74,12 @@ Value StaticLhsPlan::emitInit(RewriterBase &rewriter, Location loc,
     return initLayout->apply(rewriter, loc, op, constants);
   Value init = op.getDpsInits()[0];
   llvm::SmallVector<OpFoldResult> sizes;
-  for (unsigned i = 0; i < pairs.size() + rows.size(); ++i)
+  if (!isFlat)
+    for (const DimGroup &dims : join(pairs, rows, columns))
+      sizes.push_back(getSize(rewriter, loc, dims.front()));
+  for (unsigned i = 0; isFlat && i < pairs.size() + rows.size(); ++i)
     sizes.push_back(tensor::getMixedSize(rewriter, loc, activation, i));
-  for (unsigned i = 0; i < columns.size(); ++i)
+  for (unsigned i = 0; isFlat && i < columns.size(); ++i)
     sizes.push_back(tensor::getMixedSize(rewriter, loc, weight,
                                          pairs.size() + sums.size() + i));
   Value empty = tensor::EmptyOp::create(rewriter, loc, sizes,
@@ -108,8 +111,8 @@ linalg::GenericOp StaticLhsPlan::emitGeneric(RewriterBase &rewriter,
     return AffineMap::get(rank, 0, results, op->getContext());
   };
   llvm::SmallVector<Value> inputs{activation, weight};
-  llvm::SmallVector<AffineMap> maps{mapOf(join(pairs, rows, sums)),
-                                    mapOf(join(pairs, sums, columns))};
+  llvm::SmallVector<AffineMap> maps{mapOf(getActivationGroups(rows)),
+                                    mapOf(getWeightGroups())};
   for (OpOperand *other : others) {
     inputs.push_back(other->get());
     maps.push_back(AffineMap::get(extents.size(), 0, getCoordinates(*other),

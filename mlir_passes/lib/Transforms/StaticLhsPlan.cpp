@@ -211,10 +211,6 @@ StaticLhsPlan::Groups
 StaticLhsPlan::group(llvm::ArrayRef<unsigned> dims) const {
   if (dims.empty())
     return {};
-  // Further tensor operands are read by their own maps over single dims.
-  bool isFlat = llvm::none_of(others, [](OpOperand *other) {
-    return isa<RankedTensorType>(other->get().getType());
-  });
   if (isFlat)
     return {DimGroup(dims)};
   return llvm::map_to_vector(dims, [](unsigned dim) { return DimGroup{dim}; });
@@ -226,6 +222,28 @@ StaticLhsPlan::Groups StaticLhsPlan::join(const Groups &a, const Groups &b,
   llvm::append_range(joined, b);
   llvm::append_range(joined, c);
   return joined;
+}
+
+/// The groups of an operand that has the given coordinates. Dims that are one
+/// of the factor's other operands only are none of it.
+StaticLhsPlan::Groups
+StaticLhsPlan::keepOwn(Groups groups,
+                       llvm::ArrayRef<AffineExpr> coordinates) const {
+  if (!isFlat)
+    llvm::erase_if(groups, [&](const DimGroup &dims) {
+      return !llvm::is_contained(
+          coordinates, getAffineDimExpr(dims.front(), pool.getContext()));
+    });
+  return groups;
+}
+
+StaticLhsPlan::Groups StaticLhsPlan::getWeightGroups() const {
+  return keepOwn(join(pairs, sums, columns), weightMap);
+}
+
+StaticLhsPlan::Groups
+StaticLhsPlan::getActivationGroups(const Groups &rowGroups) const {
+  return keepOwn(join(pairs, rowGroups, sums), activationMap);
 }
 
 /// Sorts the iteration dims by role. If not `traced`, the weight is taken as
@@ -263,18 +281,25 @@ std::optional<Refusal> StaticLhsPlan::planShapes(bool traced) {
   weightExpr = traced ? substituteUnits(weightExpr)
                       : pool.leaf(weight->get(), weightMap);
   llvm::SmallDenseSet<unsigned> varies = getDims(weightExpr, extents);
+  for (OpOperand *other : others) {
+    bool ofWeight = body.getFactorOf(other->getOperandNumber()) ==
+                    body.getFactorOf(weight->getOperandNumber());
+    llvm::SmallDenseSet<unsigned> dims =
+        getDims(pool.leaf(other->get(), getCoordinates(*other)), extents);
+    (ofWeight ? weightDims : activationDims).insert_range(dims);
+    if (ofWeight)
+      varies.insert_range(dims);
+  }
   pairDims.clear();
   rowDims.clear();
   columnDims.clear();
   sumDims.clear();
   for (unsigned dim : resultMap) {
-    if (!activationDims.contains(dim)) {
-      if (!weightDims.contains(dim))
-        return no("a dim of the result is one of neither operand");
+    // A dim of neither operand is one along which the weight is repeated.
+    if (!activationDims.contains(dim))
       columnDims.push_back(dim);
-    } else {
+    else
       (varies.contains(dim) ? pairDims : rowDims).push_back(dim);
-    }
   }
   for (unsigned dim = 0; dim < extents.size(); ++dim) {
     if (resultDims.contains(dim) || unitDims.contains(dim))
@@ -365,11 +390,15 @@ StaticLhsPlan::planRowOrder(llvm::ArrayRef<unsigned> order, Expr source,
                             std::optional<Refusal> &refusal) {
   Groups rowGroups = group(order);
   // The last row dim is kept apart, the others are batches that share W.
-  if (options.batch == BatchForm::Batched && pairs.empty() &&
-      rowGroups.size() == 1 && order.size() > 1)
+  bool hasBatches = options.batch == BatchForm::Batched && pairs.empty() &&
+                    rowGroups.size() == 1 &&
+                    llvm::any_of(order.drop_back(), [&](unsigned dim) {
+                      return extents[dim] != 1;
+                    });
+  if (hasBatches)
     rowGroups = {DimGroup(order.drop_back()), DimGroup{order.back()}};
   OrRefusal<Relayout> layout =
-      Relayout::plan(pool, source, extents, join(pairs, rowGroups, sums));
+      Relayout::plan(pool, source, extents, getActivationGroups(rowGroups));
   if (auto *refused = std::get_if<Refusal>(&layout)) {
     refusal = *refused;
     return std::nullopt;
@@ -398,7 +427,7 @@ StaticLhsPlan::planRowOrder(llvm::ArrayRef<unsigned> order, Expr source,
 
 std::optional<Refusal> StaticLhsPlan::planWeight() {
   OrRefusal<Relayout> layout =
-      Relayout::plan(pool, weightExpr, extents, join(pairs, sums, columns));
+      Relayout::plan(pool, weightExpr, extents, getWeightGroups());
   if (auto *refusal = std::get_if<Refusal>(&layout))
     return *refusal;
   weightLayout = std::get<Relayout>(layout);
@@ -448,7 +477,7 @@ bool StaticLhsPlan::planQuantizedWeight() {
   if (!type || !tensor || tensor.getEncoding() ||
       llvm::is_contained(dequantized->coordinates, AffineExpr()))
     return false;
-  Groups groups = join(pairs, sums, columns);
+  Groups groups = getWeightGroups();
   llvm::SmallVector<std::optional<unsigned>> newDims;
   for (AffineExpr coordinate : dequantized->coordinates) {
     std::optional<unsigned> &newDim = newDims.emplace_back();
@@ -486,7 +515,7 @@ void StaticLhsPlan::planDescription() {
   llvm::ArrayRef<int64_t> shape = weightLayout->getType().getShape();
   if (quantized || llvm::any_of(shape, ShapedType::isDynamic))
     return;
-  for (auto [number, dims] : llvm::enumerate(join(pairs, sums, columns))) {
+  for (auto [number, dims] : llvm::enumerate(getWeightGroups())) {
     AffineExpr rest = getAffineDimExpr(number, op->getContext());
     for (auto [i, dim] : llvm::enumerate(llvm::reverse(dims))) {
       positions[dim] = i + 1 == dims.size()
@@ -615,6 +644,10 @@ std::optional<Refusal> StaticLhsPlan::plan() {
   for (OpOperand *input : op.getDpsInputOperands())
     if (input != weight && input != activation)
       others.push_back(input);
+  // Further tensor operands are read by their own maps over single dims.
+  isFlat = llvm::none_of(others, [](OpOperand *other) {
+    return isa<RankedTensorType>(other->get().getType());
+  });
 
   // A weight that cannot be computed in another order is moved as a tensor.
   std::optional<Refusal> refusal = planShapes(/*traced=*/true);

@@ -276,6 +276,16 @@ ElementsAttr gatherElements(ElementsAttr source, RankedTensorType type,
                             const StridedGather &gather) {
   Format format = *getFormat(source);
   uint64_t count = type.getNumElements();
+  // The same data in another shape are not copied.
+  Loops loops(gather);
+  if (gather.offset == 0 && loops.extents.size() == 1 &&
+      loops.strides.front() == 1 &&
+      static_cast<int64_t>(count) == source.getNumElements() && count != 0) {
+    if (auto dense = dyn_cast<DenseElementsAttr>(source))
+      return dense.reshape(type);
+    return DenseResourceElementsAttr::get(
+        type, cast<DenseResourceElementsAttr>(source).getRawHandle());
+  }
   if (auto dense = dyn_cast<DenseElementsAttr>(source)) {
     if (dense.isSplat())
       return dense.resizeSplat(type);

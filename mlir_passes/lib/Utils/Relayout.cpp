@@ -362,8 +362,9 @@ OrRefusal<Relayout> Relayout::plan(ExprPool &pool, Expr expr,
     std::optional<TensorView> view =
         planView(leaf->getTensorType(), forms, space, context,
                  /*allowDirect=*/false);
-    // Data that are in order already are only seen in another shape.
-    if (derived && view && !isReordered(derived->gather))
+    // A constant that is as wanted already stays.
+    if (derived && view && derived->type == leaf->getTensorType() &&
+        !isReordered(derived->gather))
       derived.reset();
     if (derived || view) {
       layout.kind = derived ? Kind::Derive : Kind::Move;

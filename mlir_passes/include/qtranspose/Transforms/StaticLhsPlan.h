@@ -103,6 +103,9 @@ private:
 
   /// Groups of the new operands: activation [pairs, rows, sums], weight
   /// [pairs, sums, columns], result [pairs, rows, columns].
+  Groups getWeightGroups() const;
+  Groups getActivationGroups(const Groups &rowGroups) const;
+  Groups keepOwn(Groups groups, llvm::ArrayRef<AffineExpr> coordinates) const;
   Groups join(const Groups &a, const Groups &b, const Groups &c) const;
   Groups group(llvm::ArrayRef<unsigned> dims) const;
   llvm::ArrayRef<AffineMap> getNewMaps(llvm::SmallVectorImpl<AffineMap> &maps);
@@ -132,6 +135,8 @@ private:
   OpOperand *weight = nullptr;
   OpOperand *activation = nullptr;
   llvm::SmallVector<OpOperand *> others; ///< zero points and other parameters
+  /// Whether dims of one role become one dim.
+  bool isFlat = true;
   Expr weightExpr = nullptr;
   /// A weight of a quantized type is moved as what it stores, which then gets a
   /// type whose axes moved along.
