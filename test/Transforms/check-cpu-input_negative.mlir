@@ -60,3 +60,20 @@ func.func @external(%a: i32) {
   func.call @outside(%a) : (i32) -> ()
   return
 }
+
+// -----
+
+// expected-error @+1 {{the CPU target does not support complex numbers ('complex<f32>')}}
+func.func @inside_another_type(%a: vector<2xf32>, %f: (tensor<2xcomplex<f32>>) -> i1) {
+  return
+}
+
+// -----
+
+func.func @in_a_block(%p: i1) {
+  cf.cond_br %p, ^bb1, ^bb1
+^bb1:
+  // expected-error @+1 {{the CPU target does not support f80, f128 and tf32 ('f128')}}
+  %c = ub.poison : f128
+  return
+}

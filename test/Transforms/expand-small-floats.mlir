@@ -38,3 +38,35 @@ func.func @half(%a: f16, %b: f16) -> f16 {
   %r = math.exp %p : f16
   return %r : f16
 }
+
+// Back: the exponent moves, half a unit is added, ties go to even; what is below the smallest normal number is rounded by
+// an addition; numbers that are too big become NaN, for this format has no infinity.
+
+// CHECK-LABEL: func.func @narrow(
+// CHECK-SAME:      %[[A:.*]]: f32) -> f8E4M3FN
+// CHECK:         %[[BITS:.*]] = arith.bitcast %[[A]] : f32 to i32
+// CHECK:         arith.subi
+// CHECK:         %[[SUM:.*]] = arith.addf
+// CHECK:         %[[NAN:.*]] = arith.constant 127 : i32
+// CHECK:         arith.select %{{.*}}, %[[NAN]]
+// CHECK:         %[[CODE:.*]] = arith.trunci %{{.*}} : i32 to i8
+// CHECK:         %[[R:.*]] = arith.bitcast %[[CODE]] : i8 to f8E4M3FN
+// CHECK:         return %[[R]]
+func.func @narrow(%a: f32) -> f8E4M3FN {
+  %r = arith.truncf %a : f32 to f8E4M3FN
+  return %r : f8E4M3FN
+}
+
+// Constants are their bits; comparisons are those of f32; vectors are converted as a whole.
+
+// CHECK-LABEL: func.func @others(
+// CHECK:         arith.constant -8 : i8
+// CHECK:         arith.cmpf olt, %{{.*}}, %{{.*}} : f32
+// CHECK:         arith.extui %{{.*}} : vector<4xi16> to vector<4xi32>
+// CHECK:         arith.bitcast %{{.*}} : vector<4xi32> to vector<4xf32>
+func.func @others(%a: f8E5M2, %v: vector<4xbf16>) -> (i1, vector<4xf32>) {
+  %c = arith.constant -3.2768e+04 : f8E5M2
+  %p = arith.cmpf olt, %a, %c : f8E5M2
+  %w = arith.extf %v : vector<4xbf16> to vector<4xf32>
+  return %p, %w : i1, vector<4xf32>
+}

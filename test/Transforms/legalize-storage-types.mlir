@@ -69,6 +69,69 @@ func.func @unsigned_and_small_floats(%a: tensor<2xui8>, %f: tensor<2xf8E4M3FN>, 
   return %a, %f : tensor<2xui8>, tensor<2xf8E4M3FN>
 }
 
+// Every op that reads or makes a scalar converts it.
+
+// CHECK-LABEL: func.func @scalars(
+// CHECK-SAME:      %[[A:.*]]: tensor<?xi8>, %[[I:.*]]: index, %[[X:.*]]: i4) -> (i4, tensor<?xi8>, tensor<2xi8>, tensor<?xi8>)
+// CHECK:         %[[BYTE:.*]] = tensor.extract %[[A]][%[[I]]] : tensor<?xi8>
+// CHECK:         %[[E:.*]] = arith.trunci %[[BYTE]] : i8 to i4
+// CHECK:         %[[S:.*]] = arith.extsi %[[X]] : i4 to i8
+// CHECK:         tensor.insert %[[S]] into %[[A]]
+// CHECK:         tensor.from_elements
+// CHECK:         tensor.pad
+// CHECK:           tensor.yield %{{.*}} : i8
+// CHECK:         return %[[E]]
+func.func @scalars(%a: tensor<?xi4>, %i: index, %x: i4) -> (i4, tensor<?xi4>, tensor<2xi4>, tensor<?xi4>) {
+  %e = tensor.extract %a[%i] : tensor<?xi4>
+  %b = tensor.insert %x into %a[%i] : tensor<?xi4>
+  %f = tensor.from_elements %e, %x : tensor<2xi4>
+  %p = tensor.pad %a low[1] high[%i] {
+  ^bb0(%j: index):
+    tensor.yield %x : i4
+  } : tensor<?xi4> to tensor<?xi4>
+  return %e, %b, %f, %p : i4, tensor<?xi4>, tensor<2xi4>, tensor<?xi4>
+}
+
+// A named op is written out; a single bit is extended by zeros.
+
+// CHECK-LABEL: func.func @named(
+// CHECK-NOT:     linalg.fill
+// CHECK:         linalg.generic
+// CHECK:           %[[BYTE:.*]] = arith.extui %{{.*}} : i1 to i8
+// CHECK:           linalg.yield %[[BYTE]] : i8
+func.func @named(%p: i1, %o: tensor<3xi1>) -> tensor<3xi1> {
+  %r = linalg.fill ins(%p : i1) outs(%o : tensor<3xi1>) -> tensor<3xi1>
+  return %r : tensor<3xi1>
+}
+
+// The bits above the width of an element are its sign or zero: reading them in another way changes them.
+
+// CHECK-LABEL: func.func @bitcast(
+// CHECK-SAME:      %[[A:.*]]: tensor<?xi8>, %[[F:.*]]: tensor<2xi8>) -> (tensor<?xi8>, tensor<2xi8>)
+// CHECK-NOT:     tensor.bitcast
+// CHECK:         %[[R:.*]] = linalg.generic {{.*}} ins(%[[A]] : tensor<?xi8>)
+// CHECK:           %[[X:.*]] = arith.trunci %{{.*}} : i8 to i4
+// CHECK:           arith.extui %[[X]] : i4 to i8
+// CHECK:         return %[[R]], %[[F]]
+func.func @bitcast(%a: tensor<?xi4>, %f: tensor<2xf8E4M3FN>) -> (tensor<?xui4>, tensor<2xi8>) {
+  %u = tensor.bitcast %a : tensor<?xi4> to tensor<?xui4>
+  %b = tensor.bitcast %f : tensor<2xf8E4M3FN> to tensor<2xi8>
+  return %u, %b : tensor<?xui4>, tensor<2xi8>
+}
+
+// CHECK-LABEL: func.func @splat_and_sparse
+// CHECK-DAG:     arith.constant dense<1> : tensor<4xi8>
+// CHECK-DAG:     arith.constant dense<[1, 0, 0]> : tensor<3xi8>
+// CHECK-DAG:     arith.constant sparse<{{.*}}, -3> : tensor<4xi8>
+// CHECK-DAG:     arith.constant dense<[56, -72]> : tensor<2xi8>
+func.func @splat_and_sparse() -> (tensor<4xi1>, tensor<3xi1>, tensor<4xi4>, tensor<2xf8E4M3FN>) {
+  %a = arith.constant dense<true> : tensor<4xi1>
+  %b = arith.constant dense<[true, false, false]> : tensor<3xi1>
+  %c = arith.constant sparse<[[1]], [-3]> : tensor<4xi4>
+  %d = arith.constant dense<[1.0, -1.0]> : tensor<2xf8E4M3FN>
+  return %a, %b, %c, %d : tensor<4xi1>, tensor<3xi1>, tensor<4xi4>, tensor<2xf8E4M3FN>
+}
+
 // CHECK: [[$UNPACKED]]: "0x{{........}}FFF80703"
 
 {-#

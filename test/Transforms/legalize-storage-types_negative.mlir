@@ -1,11 +1,20 @@
-// RUN: qtranspose-opt %s --split-input-file --verify-diagnostics --qtranspose-legalize-storage-types | FileCheck %s
+// What does not concern the pass stays as it is, dead ops and duplicate constants included; what cannot be lowered has
+// one diagnostic.
 
-// Whole bytes stay, and so do scalars of any width.
+// RUN: sed '/^\/\/ -----/,$d' %s > %t.mlir
+// RUN: qtranspose-opt %t.mlir -o %t.before
+// RUN: qtranspose-opt %t.mlir --qtranspose-legalize-storage-types -o %t.after
+// RUN: diff %t.before %t.after
+// RUN: qtranspose-opt %s --split-input-file --verify-diagnostics --qtranspose-legalize-storage-types > /dev/null
 
-// CHECK-LABEL: func.func @whole_bytes(%{{.*}}: tensor<2xi8>, %{{.*}}: tensor<2xbf16>, %{{.*}}: i1, %{{.*}}: i4) -> i4
-// CHECK-NEXT:    return
-func.func @whole_bytes(%a: tensor<2xi8>, %b: tensor<2xbf16>, %c: i1, %d: i4) -> i4 {
-  return %d : i4
+// Elements of whole bytes, and scalars of any width.
+
+func.func @whole_bytes(%a: tensor<2xi8>, %b: tensor<2xbf16>, %c: i1, %d: i4, %e: vector<4xi1>) -> (i4, tensor<2xi16>) {
+  %dead = arith.constant 7 : i32
+  %again = arith.constant 7 : i32
+  %w = arith.constant dense<[-1, 300]> : tensor<2xi16>
+  %t = arith.trunci %dead : i32 to i4
+  return %d, %w : i4, tensor<2xi16>
 }
 
 // -----

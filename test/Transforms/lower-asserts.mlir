@@ -2,7 +2,7 @@
 
 // Equal messages have one number. A failure returns buffers that the caller can free.
 
-// CHECK: module attributes {qtranspose.assert_messages = ["first", "second"]}
+// CHECK: module attributes {qtranspose.assert_messages = ["first", "second", "third"]}
 // CHECK: func.func private @failed(i64) attributes {llvm.emit_c_interface}
 // CHECK-LABEL: func.func @two_messages(
 // CHECK-SAME:      %{{.*}}: memref<2xf32>, %[[OK:.*]]: i1, %[[N:.*]]: index
@@ -38,4 +38,13 @@ func.func @two_messages(%x: memref<2xf32>, %ok: i1, %n: index) -> (memref<?xf32>
 // CHECK-NEXT:    return
 func.func @none() {
   return
+}
+
+// CHECK-LABEL: func.func @other_results
+// CHECK:         memref.alloc() : memref<2x3xi8>
+// CHECK:         arith.constant dense<0.000000e+00> : vector<4xf32>
+// CHECK:         arith.constant 0 : index
+func.func @other_results(%ok: i1, %m: memref<2x3xi8>, %v: vector<4xf32>, %n: index) -> (memref<2x3xi8>, vector<4xf32>, index) {
+  cf.assert %ok, "third"
+  return %m, %v, %n : memref<2x3xi8>, vector<4xf32>, index
 }

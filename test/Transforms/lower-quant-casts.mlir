@@ -1,8 +1,9 @@
-// RUN: qtranspose-opt %s --qtranspose-lower-quant-casts | FileCheck %s --implicit-check-not=quant.
+// RUN: qtranspose-opt %s --qtranspose-lower-quant-casts | FileCheck %s --implicit-check-not=quant. --implicit-check-not=floordiv
 
 !layer = !quant.uniform<u8:f32, 0.5:200>
 !axis = !quant.uniform<i8:f32:0, {0.5, 0.25:3}>
 !block = !quant.uniform<i8:f32:{0:1, 1:2}, {{0.5:3, 0.25}, {0.125, 2.0}}>
+!unsigned_block = !quant.uniform<u8:f32:{0:2, 1:4}, {{0.5:255}}>
 
 // An unsigned zero point above 127.
 
@@ -79,4 +80,16 @@ func.func @scalar(%a: i8) -> f32 {
   %q = quant.scast %a : i8 to !layer
   %r = quant.dcast %q : !layer to f32
   return %r : f32
+}
+
+// One block is the whole tensor: nothing to split.
+
+// CHECK-LABEL: func.func @one_block(
+// CHECK-NOT:     expand_shape
+// CHECK-DAG:     arith.constant 255 : i32
+// CHECK:           arith.extui %{{.*}} : i8 to i32
+func.func @one_block(%a: tensor<2x4xi8>) -> tensor<2x4xf32> {
+  %q = quant.scast %a : tensor<2x4xi8> to tensor<2x4x!unsigned_block>
+  %r = quant.dcast %q : tensor<2x4x!unsigned_block> to tensor<2x4xf32>
+  return %r : tensor<2x4xf32>
 }

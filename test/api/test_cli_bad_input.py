@@ -341,7 +341,7 @@ def test_death_of_the_child_is_one_line(death: str, line: str) -> None:
 
 
 def test_an_abort_of_mlir_itself_is_one_line(tmp_path: Path) -> None:
-    """`lower-quant-ops` asserts on negative zero points of sub-channel types."""
+    """The parser asserts on negative zero points of sub-channel types."""
     (tmp_path / "f.mlir").write_text(
         "!q = !quant.uniform<i8:f32:{0:1,1:2}, {{1.0:-3, 2.0:-4}, {3.0:-5, 4.0:-6}}>\n"
         "func.func @f(%a: tensor<2x4x!q>) -> tensor<2x4xf32> {\n"

@@ -117,6 +117,22 @@ def test_signed_and_unsigned_elements_pass_through(type):
         build(program)(values.view(f"{'' if unsigned else 'u'}int{max(8, bits)}"))
 
 
+def test_bitcasts_of_sub_byte_elements():
+    """The bits above an element's width say how it was read, and must not show when it is read in another way."""
+    program = """func.func @f(%a: tensor<?xi4>, %b: tensor<?xui4>) -> (tensor<?xui4>, tensor<?xi4>, tensor<?xf32>) {
+      %0 = tensor.bitcast %a : tensor<?xi4> to tensor<?xui4>
+      %1 = tensor.bitcast %b : tensor<?xui4> to tensor<?xi4>
+      %2 = tensor.bitcast %a : tensor<?xi4> to tensor<?xf4E2M1FN>
+      %3 = arith.extf %2 : tensor<?xf4E2M1FN> to tensor<?xf32>
+      return %0, %1, %3 : tensor<?xui4>, tensor<?xi4>, tensor<?xf32>
+    }"""
+    signed, unsigned = np.arange(-8, 8, dtype=np.int8), np.arange(16, dtype=np.uint8)
+    results = build(program)(signed, unsigned)
+    same(results[0], signed.view(np.uint8) & 15)
+    same(results[1], np.where(unsigned < 8, unsigned, unsigned - 16.0).astype(np.int8))
+    same(results[2], (signed.view(np.uint8) & 15).view(ml_dtypes.float4_e2m1fn).astype(np.float32))
+
+
 def test_unsigned_storage_above_127():
     program = elementwise("%w = arith.uitofp %a : i8 to f32\nlinalg.yield %w : f32", ["i8"], "f32")
     codes = np.arange(256, dtype=np.uint8)

@@ -36,11 +36,39 @@ def test_a_pass_has_tests_of_its_name(name: str) -> None:
     assert (TRANSFORMS / f"{stem(name)}_negative.mlir").is_file()
 
 
+def source_stem(name: str) -> str:
+    return "".join(word.capitalize() for word in stem(name).split("-"))
+
+
+SOURCES = {path.stem: path.read_text() for path in (CORE / "lib" / "Transforms").glob("*.cpp")}
+
+
 @pytest.mark.parametrize("name", PASSES)
 def test_a_pass_has_a_source_of_its_name(name: str) -> None:
-    camel = "".join(word.capitalize() for word in stem(name).split("-"))
-    sources = {path.stem.lower(): path for path in (CORE / "lib" / "Transforms").glob("*.cpp")}
-    assert camel.lower() in sources
+    assert source_stem(name) in SOURCES
+
+
+@pytest.mark.parametrize("source", sorted(SOURCES))
+def test_a_source_is_a_pass_or_serves_one_through_a_header(source: str) -> None:
+    """The first header a source includes is the one it implements."""
+    passes = {source_stem(name) for name in PASSES}
+    if source in passes:
+        return
+    header = re.findall(r'^#include "(qtranspose/.*)"', SOURCES[source], flags=re.M)[0]
+    assert header.startswith("qtranspose/Transforms/")
+    assert (CORE / "include" / header).is_file()
+    users = [path for path in CORE.rglob("*.*") if f'#include "{header}"' in path.read_text()]
+    assert len(users) >= 2
+
+
+PIPELINES = re.sub("//.*", "", (CORE / "lib" / "Pipelines.cpp").read_text())
+NUMERIC = "".join(path.read_text() for path in (ROOT / "test" / "numeric").glob("*.py"))
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_a_pass_is_executed(name: str) -> None:
+    """By its name, or within a pipeline that numeric tests run."""
+    assert re.search(rf"{name}(?![\w-])", NUMERIC + PIPELINES)
 
 
 @pytest.mark.parametrize("name", PASSES)

@@ -31,6 +31,11 @@ struct DecomposeAggregates
               [&](auto slice) { dropIdleStrides(rewriter, slice); });
     });
     for (Operation *op : ops) {
+      // Upstream decomposes tensors only, and does not check.
+      if (llvm::any_of(op->getOperandTypes(), llvm::IsaPred<BaseMemRefType>)) {
+        op->emitError("must be decomposed before it is bufferized");
+        return signalPassFailure();
+      }
       rewriter.setInsertionPoint(op);
       if (failed(decompose(rewriter, op))) {
         op->emitError("cannot be decomposed for the CPU target");

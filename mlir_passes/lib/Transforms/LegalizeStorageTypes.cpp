@@ -55,31 +55,38 @@ bool isUnsignedStorage(Type element) {
   return !integer || integer.isUnsigned() || integer.getWidth() == 1;
 }
 
+/// element -> signless integer of its width, and back.
+Value toBits(OpBuilder &b, Location loc, Value value) {
+  Type bits = b.getIntegerType(value.getType().getIntOrFloatBitWidth());
+  if (isa<FloatType>(value.getType()))
+    return arith::BitcastOp::create(b, loc, bits, value);
+  if (value.getType() != bits)
+    return UnrealizedConversionCastOp::create(b, loc, bits, value).getResult(0);
+  return value;
+}
+Value fromBits(OpBuilder &b, Location loc, Value bits, Type element) {
+  if (isa<FloatType>(element))
+    return arith::BitcastOp::create(b, loc, element, bits);
+  if (element != bits.getType())
+    return UnrealizedConversionCastOp::create(b, loc, element, bits)
+        .getResult(0);
+  return bits;
+}
+
 /// storage -> element. Bits beyond the element's width are ignored.
 Value fromStorage(OpBuilder &b, Location loc, Value stored, Type element) {
-  unsigned width = element.getIntOrFloatBitWidth();
-  Type bits = b.getIntegerType(width);
+  Type bits = b.getIntegerType(element.getIntOrFloatBitWidth());
   if (stored.getType() != bits)
     stored = arith::TruncIOp::create(b, loc, bits, stored);
-  if (isa<FloatType>(element))
-    return arith::BitcastOp::create(b, loc, element, stored);
-  if (element != bits)
-    return UnrealizedConversionCastOp::create(b, loc, element, stored)
-        .getResult(0);
-  return stored;
+  return fromBits(b, loc, stored, element);
 }
 
 /// element -> storage: i1 and unsigned are zero-extended, others sign-extended.
 Value toStorage(OpBuilder &b, Location loc, Value value) {
   Type element = value.getType();
   Type storage = storageOf(element);
-  Type bits = b.getIntegerType(element.getIntOrFloatBitWidth());
-  if (isa<FloatType>(element))
-    value = arith::BitcastOp::create(b, loc, bits, value);
-  else if (element != bits)
-    value =
-        UnrealizedConversionCastOp::create(b, loc, bits, value).getResult(0);
-  if (bits == storage)
+  value = toBits(b, loc, value);
+  if (value.getType() == storage)
     return value;
   if (isUnsignedStorage(element))
     return arith::ExtUIOp::create(b, loc, storage, value);
@@ -339,6 +346,35 @@ private:
     return failure(result.wasInterrupted());
   }
 
+  /// A bitcast to elements that are extended in another way, as a generic that
+  /// extends them anew.
+  static void convertBitcast(OpBuilder &b, tensor::BitcastOp op) {
+    Type from = changedElement(op.getSource().getType());
+    Type to = changedElement(op.getResult().getType());
+    if (!from || !to || isUnsignedStorage(from) == isUnsignedStorage(to) ||
+        storageOf(from).getIntOrFloatBitWidth() == from.getIntOrFloatBitWidth())
+      return;
+    Location loc = op.getLoc();
+    auto type = cast<RankedTensorType>(op.getResult().getType());
+    SmallVector<Value> sizes;
+    for (int64_t dim = 0; dim < type.getRank(); ++dim)
+      if (type.isDynamicDim(dim))
+        sizes.push_back(tensor::DimOp::create(b, loc, op.getSource(), dim));
+    Value init = tensor::EmptyOp::create(b, loc, type, sizes);
+    SmallVector<AffineMap> maps(2, b.getMultiDimIdentityMap(type.getRank()));
+    SmallVector<utils::IteratorType> iterators(type.getRank(),
+                                               utils::IteratorType::parallel);
+    auto generic = linalg::GenericOp::create(
+        b, loc, type, op.getSource(), init, maps, iterators,
+        [&](OpBuilder &b, Location loc, ValueRange args) {
+          Value value = fromBits(b, loc, toBits(b, loc, args[0]), to);
+          linalg::YieldOp::create(b, loc, value);
+        });
+    convertScalars(generic);
+    op->replaceAllUsesWith(generic);
+    op->erase();
+  }
+
   /// Inserts conversions between storage and element around the scalars of
   /// `op`, whose tensor types are still the original ones.
   static void convertScalars(Operation *op) {
@@ -375,6 +411,8 @@ private:
         argument.replaceAllUsesExcept(value, conversion);
       }
       storeYields(op, generic.getOutputs());
+    } else if (auto bitcast = dyn_cast<tensor::BitcastOp>(op)) {
+      convertBitcast(b, bitcast);
     } else if (isa<tensor::GenerateOp, tensor::PadOp>(op)) {
       storeYields(op, op->getResults());
     } else if (isa<tensor::ExtractOp, memref::LoadOp>(op)) {

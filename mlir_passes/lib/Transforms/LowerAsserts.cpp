@@ -25,12 +25,19 @@ struct LowerAsserts : impl::LowerAssertsBase<LowerAsserts> {
     getOperation()->walk([&](cf::AssertOp op) { asserts.push_back(op); });
     if (asserts.empty())
       return;
-    for (cf::AssertOp op : asserts)
-      if (!isa<func::FuncOp>(op->getParentOp())) {
+    for (cf::AssertOp op : asserts) {
+      auto function = dyn_cast<func::FuncOp>(op->getParentOp());
+      if (!function) {
         op.emitError("must be directly inside a function: lower scf and linalg "
                      "first");
         return signalPassFailure();
       }
+      for (Type type : function.getResultTypes())
+        if (!hasPlaceholder(type)) {
+          op.emitError("a failure has no value to return for ") << type;
+          return signalPassFailure();
+        }
+    }
 
     OpBuilder b = OpBuilder::atBlockBegin(getOperation().getBody());
     auto handlerFn = getOperation().lookupSymbol<func::FuncOp>(handler);
@@ -76,6 +83,14 @@ private:
     cf::CondBranchOp::create(b, loc, op.getArg(), rest, ValueRange(), failure,
                              ValueRange());
     op.erase();
+  }
+
+  static bool hasPlaceholder(Type type) {
+    if (auto memref = dyn_cast<MemRefType>(type))
+      return memref.getLayout().isIdentity();
+    auto shaped = dyn_cast<ShapedType>(type);
+    return (!shaped || shaped.hasStaticShape()) &&
+           Builder(type.getContext()).getZeroAttr(type);
   }
 
   /// The caller owns and frees what a function returns, so buffers are real.
