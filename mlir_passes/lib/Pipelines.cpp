@@ -86,11 +86,15 @@ void registerPipelines() {
       "Fold transposes into dequantizations, fuse dequantizations into "
       "matmuls, absorb the transposes that remain",
       [](OpPassManager &pm, const DefaultOptions &options) {
-        if (options.weights == Weights::Right)
+        bool moves = options.weights == Weights::Right;
+        if (moves)
           (void)addPasses(pm, "qtranspose-static-lhs-to-rhs");
         (void)addPasses(pm, "qtranspose-fold-transpose-into-dequant,"
-                            "qtranspose-fuse-dequant-into-matmul,"
-                            "qtranspose-absorb-transposes");
+                            "qtranspose-fuse-dequant-into-matmul");
+        // Fusing a product into the sum over it makes new contractions.
+        if (moves)
+          (void)addPasses(pm, "qtranspose-static-lhs-to-rhs");
+        (void)addPasses(pm, "qtranspose-absorb-transposes");
       });
   PassPipelineRegistration<ToCpuOptions>(
       "qtranspose-to-cpu",

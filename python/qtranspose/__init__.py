@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from qtranspose import patterns as patterns
+    from qtranspose.derived import DerivedConstant as DerivedConstant
+    from qtranspose.derived import QuantizationAxes as QuantizationAxes
+    from qtranspose.derived import derived_constants as derived_constants
     from qtranspose.errors import QTransposeError as QTransposeError
     from qtranspose.patterns import apply_patterns as apply_patterns
     from qtranspose.pipelines import optimize as optimize
@@ -30,13 +33,16 @@ if TYPE_CHECKING:
 _LAZY = {
     "DequantDescription": "trace",
     "DequantTrace": "trace",
+    "DerivedConstant": "derived",
     "QTransposeError": "errors",
+    "QuantizationAxes": "derived",
     "Remark": "remarks",
     "Report": "report",
     "TraceLeaf": "trace",
     "Verification": "verification",
     "apply_patterns": "patterns",
     "compile": "execution",
+    "derived_constants": "derived",
     "optimize": "pipelines",
     "remarks": "remarks",
     "report": "report",

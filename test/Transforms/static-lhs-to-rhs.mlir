@@ -247,6 +247,7 @@ func.func @splat(%x: tensor<3x4xf32>, %init: tensor<2x4xf32>) -> tensor<2x4xf32>
 
 // -----
 
+// CHECK-NOT:     ml_program.global
 // CHECK-LABEL: func.func @global(
 // CHECK:         %[[W:.*]] = arith.constant {qtranspose.derived = {map = affine_map<(d0, d1) -> (d1, d0)>, source = "w", source_type = tensor<2x3xf32>}}
 // CHECK:         linalg.matmul ins(%{{.*}}, %[[W]] : tensor<4x3xf32>, tensor<3x2xf32>)

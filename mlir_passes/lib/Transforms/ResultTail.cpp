@@ -2,6 +2,7 @@
 
 #include "qtranspose/Transforms/ResultTail.h"
 
+#include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
@@ -17,12 +18,64 @@ ResultTail::ResultTail(ExprPool &pool, Value result,
     ;
 }
 
+/// The dim whose size `user` takes from `value`, if it does only that.
+static std::optional<int64_t> getSizeQuery(Operation *user, Value value) {
+  auto dim = dyn_cast<tensor::DimOp>(user);
+  std::optional<int64_t> index = dim ? dim.getConstantIndex() : std::nullopt;
+  int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
+  return index && *index >= 0 && *index < rank ? index : std::nullopt;
+}
+
+/// The op that alone reads the elements of `value`. Sizes are taken from
+/// elsewhere in the end, see replaceDims().
+static Operation *getOnlyReader(Value value) {
+  Operation *reader = nullptr;
+  for (OpOperand &use : value.getUses()) {
+    if (getSizeQuery(use.getOwner(), value))
+      continue;
+    if (reader)
+      return nullptr;
+    reader = use.getOwner();
+  }
+  return reader;
+}
+
+/// The size of dim `dim` of `value`, whose definition is to go.
+static OpFoldResult getSize(OpBuilder &builder, Value value, int64_t dim) {
+  auto type = cast<RankedTensorType>(value.getType());
+  if (!type.isDynamicDim(dim))
+    return builder.getIndexAttr(type.getDimSize(dim));
+  Operation *op = value.getDefiningOp();
+  if (auto style = dyn_cast<DestinationStyleOpInterface>(op)) {
+    Value init = style.getTiedOpOperand(cast<OpResult>(value))->get();
+    builder.setInsertionPoint(op);
+    return tensor::getMixedSize(builder, op->getLoc(), init, dim);
+  }
+  // An elementwise op on tensors.
+  for (Value operand : op->getOperands())
+    if (isa<RankedTensorType>(operand.getType())) {
+      builder.setInsertionPoint(op);
+      return tensor::getMixedSize(builder, op->getLoc(), operand, dim);
+    }
+  llvm_unreachable("the tail consists of structured and elementwise ops");
+}
+
+static void replaceDims(RewriterBase &rewriter, Value value) {
+  for (Operation *user : llvm::make_early_inc_range(value.getUsers())) {
+    std::optional<int64_t> dim = getSizeQuery(user, value);
+    if (!dim)
+      continue;
+    OpBuilder::InsertionGuard guard(rewriter);
+    OpFoldResult size = getSize(rewriter, value, *dim);
+    rewriter.replaceOp(
+        user, getValueOrCreateConstantIndexOp(rewriter, user->getLoc(), size));
+  }
+}
+
 /// Takes the next op into the tail, if it can be.
 bool ResultTail::follow() {
-  if (!value.hasOneUse())
-    return false;
-  Operation *user = *value.user_begin();
-  if (user->getNumResults() != 1 ||
+  Operation *user = getOnlyReader(value);
+  if (!user || user->getNumResults() != 1 ||
       user->getBlock() != value.getDefiningOp()->getBlock())
     return false;
   if (auto transposed = matchTransparentTranspose(user->getResult(0));
@@ -115,6 +168,12 @@ void ResultTail::apply(RewriterBase &rewriter, Location loc, Value permuted,
                        DerivedConstants &constants,
                        llvm::SmallVectorImpl<Value> &read) {
   OpBuilder::InsertionGuard guard(rewriter);
+  // Consumers first: a size of a later value may be one of an earlier one.
+  for (const Step &step : llvm::reverse(steps))
+    if (step.op->getResult(0) != value)
+      replaceDims(rewriter, step.op->getResult(0));
+  if (!steps.empty())
+    replaceDims(rewriter, contraction->getResult(0));
   Value current = permuted;
   for (Step &step : steps) {
     if (!step.elementwise)

@@ -5,6 +5,9 @@
 #include "qtranspose/Transforms/StaticLhsPlan.h"
 #include "qtranspose/Utils/EmitExpr.h"
 
+#include "mlir/Dialect/MLProgram/IR/MLProgram.h"
+#include "mlir/IR/SymbolTable.h"
+
 namespace mlir::qtranspose {
 #define GEN_PASS_DEF_STATICLHSTORHS
 #include "qtranspose/Passes.h.inc"
@@ -47,6 +50,18 @@ struct StaticLhsPattern : OpInterfaceRewritePattern<linalg::LinalgOp> {
   }
 };
 
+/// Private globals of `root` that something uses.
+llvm::SmallVector<ml_program::GlobalOp> getUsedGlobals(Operation *root) {
+  llvm::SmallVector<ml_program::GlobalOp> globals;
+  root->walk([&](ml_program::GlobalOp global) {
+    Operation *table = global->getParentOp();
+    if (global != root && global.isPrivate() &&
+        !SymbolTable::symbolKnownUseEmpty(global, table))
+      globals.push_back(global);
+  });
+  return globals;
+}
+
 struct StaticLhsToRhs : impl::StaticLhsToRhsBase<StaticLhsToRhs> {
   using StaticLhsToRhsBase::StaticLhsToRhsBase;
 
@@ -56,6 +71,8 @@ struct StaticLhsToRhs : impl::StaticLhsToRhsBase<StaticLhsToRhs> {
       if (op.getNumReductionLoops() != 0)
         contractions.push_back(op);
     });
+    llvm::SmallVector<ml_program::GlobalOp> globals =
+        getUsedGlobals(getOperation());
     StaticLhsOptions options{batch, pairedBatches, failAt};
     IRRewriter rewriter(&getContext());
     DerivedConstants constants;
@@ -70,6 +87,10 @@ struct StaticLhsToRhs : impl::StaticLhsToRhsBase<StaticLhsToRhs> {
         plan.apply(rewriter, constants, moved, read);
     }
     eraseIfDead(rewriter, read, getOperation());
+    // A global whose transpose took its place would only take up space.
+    for (ml_program::GlobalOp global : globals)
+      if (SymbolTable::symbolKnownUseEmpty(global, global->getParentOp()))
+        rewriter.eraseOp(global);
   }
 };
 } // namespace
