@@ -1627,3 +1627,28 @@ func.func @memrefs(%x: memref<4x64xf32>, %q: memref<48x64xi8>, %w: memref<48x64x
       outs(%init : memref<4x48xf32>)
   return
 }
+
+// -----
+
+// A codebook inside a private function is copied to where it is read.
+
+// CHECK: remark: [Passed] fused | {{.*}} Function=codebook_in_callee |
+#id = affine_map<(d0, d1) -> (d0, d1)>
+func.func private @dequantize_by_table(%q: tensor<2x4xi8>) -> tensor<2x4xf32> {
+  %table = arith.constant dense<[0.5, -1.0, 2.0, 3.5]> : tensor<4xf32>
+  %e = tensor.empty() : tensor<2x4xf32>
+  %w = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%q : tensor<2x4xi8>) outs(%e : tensor<2x4xf32>) {
+  ^bb0(%in: i8, %out: f32):
+    %i = arith.index_castui %in : i8 to index
+    %v = tensor.extract %table[%i] : tensor<4xf32>
+    linalg.yield %v : f32
+  } -> tensor<2x4xf32>
+  return %w : tensor<2x4xf32>
+}
+func.func @codebook_in_callee(%x: tensor<4x5xf32>, %i: tensor<2x5xf32>) -> tensor<2x5xf32> {
+  %q = arith.constant dense<[[1, 2, 0, 3], [3, 0, 3, 1]]> : tensor<2x4xi8>
+  %w = call @dequantize_by_table(%q) : (tensor<2x4xi8>) -> tensor<2x4xf32>
+  %y = linalg.matmul ins(%w, %x : tensor<2x4xf32>, tensor<4x5xf32>) outs(%i : tensor<2x5xf32>) -> tensor<2x5xf32>
+  return %y : tensor<2x5xf32>
+}

@@ -182,6 +182,18 @@ def test_dynamic_dims(dynamic: str, copies: bool, options: str) -> None:
     check(p, expected, options)
 
 
+@pytest.mark.parametrize("dynamic", ["m", "k", "mk", "bmnk"])
+@pytest.mark.parametrize("options", ["", "batch=batched"])
+def test_dynamic_weights(dynamic: str, options: str) -> None:
+    """A weight whose sizes are known when it is passed."""
+    p = Program(OBLONG, dynamic)
+    w, x, c = (labels(p.shape(dims), "i32", i) for i, dims in enumerate(["mk", "bkn", "bmn"]))
+    weight = p.argument(w, "mk", "i32", " {qtranspose.constant}")
+    activation, init = p.argument(x, "bkn", "i32"), p.argument(c, "bmn", "i32")
+    p.result = (p.contract("mk,bkn->bmn", (weight, "i32"), (activation, "i32"), (init, "i32")), p.type("bmn", "i32"))
+    check(p, w @ x + c, options)
+
+
 @pytest.mark.parametrize("empty", ["k", "n", "m", "b"])
 @pytest.mark.parametrize("spec", ["mk,kn->mn", "mk,bkn->bmn", "bmk,bkn->bmn"])
 def test_empty_dims(spec: str, empty: str) -> None:

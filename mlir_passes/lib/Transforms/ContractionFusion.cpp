@@ -842,6 +842,7 @@ Value ContractionFusion::emitProducer(RewriterBase &rewriter, Location loc,
   Expr local = pool.mapCoordinates(producer.expr, [&](AffineExpr coordinate) {
     return coordinate.replaceDims(toLocal);
   });
+  local = localizeTables(rewriter, pool, local);
   Value empty = tensor::EmptyOp::create(rewriter, loc, sizes, local->type);
   auto generic = linalg::GenericOp::create(
       rewriter, loc, empty.getType(), inputs, empty, maps,
@@ -896,6 +897,9 @@ linalg::GenericOp ContractionFusion::emitGeneric(RewriterBase &rewriter,
   }
   maps.push_back(outputMap);
 
+  auto bodyOperands = llvm::map_to_vector(part.bodyOperands, [&](Expr expr) {
+    return localizeTables(rewriter, pool, expr);
+  });
   llvm::SmallVector<utils::IteratorType> iterators;
   for (const IndexSpace::Factor &factor : part.space.getFactors())
     iterators.push_back(op.getIteratorTypesArray()[factor.dim]);
@@ -907,7 +911,7 @@ linalg::GenericOp ContractionFusion::emitGeneric(RewriterBase &rewriter,
           known[leaf] = arguments[position];
         IRMapping mapping;
         Block *body = op.getBlock();
-        for (auto [index, expr] : llvm::enumerate(part.bodyOperands)) {
+        for (auto [index, expr] : llvm::enumerate(bodyOperands)) {
           int producer = part.producerOf[index];
           mapping.map(body->getArgument(index),
                       producer >= 0 ? arguments[producerInput[producer]]

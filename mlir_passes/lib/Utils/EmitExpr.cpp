@@ -56,6 +56,24 @@ Value localize(OpBuilder &builder, Value tensor) {
   return builder.clone(*definition)->getResult(0);
 }
 
+Expr localizeTables(OpBuilder &builder, ExprPool &pool, Expr root) {
+  llvm::DenseMap<Value, Value> local;
+  llvm::DenseMap<Expr, Expr> mapped;
+  walkExpr(root, [&](Expr expr) {
+    auto operands = llvm::map_to_vector(
+        expr->operands, [&](Expr operand) { return mapped.lookup(operand); });
+    if (!expr->is(ScalarExpr::Kind::Gather)) {
+      mapped[expr] = pool.withOperands(expr, operands);
+      return;
+    }
+    Value &table = local[expr->value];
+    if (!table)
+      table = localize(builder, expr->value);
+    mapped[expr] = pool.gather(table, operands);
+  });
+  return mapped.lookup(root);
+}
+
 Value emitExpr(OpBuilder &builder, Location loc, Expr root,
                llvm::DenseMap<Expr, Value> &known) {
   walkExpr(root, [&](Expr expr) {

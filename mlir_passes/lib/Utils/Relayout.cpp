@@ -467,7 +467,8 @@ Value Relayout::applyCompute(RewriterBase &rewriter, Location loc,
     maps.push_back(input.view.map.replaceDimsAndSymbols(toLocal, {}, rank, 0));
   }
   maps.push_back(AffineMap::getMultiDimIdentityMap(rank, context));
-  Expr local = pool->mapCoordinates(expr, overLocal);
+  Expr local =
+      localizeTables(rewriter, *pool, pool->mapCoordinates(expr, overLocal));
   Value empty = tensor::EmptyOp::create(rewriter, loc, shape, local->type);
   auto generic = linalg::GenericOp::create(
       rewriter, loc, empty.getType(), values, empty, maps,

@@ -21,6 +21,9 @@ Value emitExpr(OpBuilder &builder, Location loc, Expr expr,
 /// another function (the weight of a callee that was traced through).
 Value localize(OpBuilder &builder, Value tensor);
 
+/// `expr` with the tables that it reads by computed indices localized.
+Expr localizeTables(OpBuilder &builder, ExprPool &pool, Expr expr);
+
 /// Erases `roots` and what only they used, if nothing uses them any more. Calls
 /// count as dead if the function is inside `root` and has no side effects.
 void eraseIfDead(RewriterBase &rewriter, llvm::ArrayRef<Value> roots,
