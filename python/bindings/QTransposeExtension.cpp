@@ -6,6 +6,7 @@
 #include "qtranspose/Passes.h"
 #include "qtranspose/Transforms/AbsorbTransposes.h"
 #include "qtranspose/Transforms/FuseDequantIntoMatmul.h"
+#include "qtranspose/Transforms/LowerQuantizedMatmul.h"
 
 #include "mlir/CAPI/IR.h"
 #include "mlir/CAPI/Rewrite.h"
@@ -38,6 +39,8 @@ constexpr std::array patternSets = {
     PatternSet{"fuse_dequant_into_matmul",
                qtranspose::populateFuseDequantIntoMatmulPatterns},
     PatternSet{"static_lhs_to_rhs", qtranspose::populateStaticLhsToRhsPatterns},
+    PatternSet{"lower_quantized_matmul",
+               qtranspose::populateLowerQuantizedMatmulPatterns},
 };
 
 /// NanobindAdaptors.h of MLIR 22 declares its caster for this type with a

@@ -369,6 +369,58 @@ def TileFusedDequant : Pass<"qtranspose-tile-fused-dequant"> {
   ];
 }
 
+def LowerQuantizedMatmul : Pass<"qtranspose-lower-quantized-matmul"> {
+  let summary = "Compute quantized contractions as integer matmuls";
+  let description = [{
+    A sum of products of stored integers less their zero points is written as a
+    sum of products of the stored integers and a compensation:
+
+    ```
+    sum_k (A - za)(W - zw) = sum_k A W - za (sum_k W - K zw) - zw sum_k A
+    ```
+
+    The compensation is added to the init, so the result is that of the integer
+    matmul:
+
+    ```mlir
+    // before
+    %y = linalg.quantized_matmul ins(%a, %w, %za, %c0 : tensor<8x64xi8>,
+                                     tensor<64x48xi8>, i32, i32) outs(%zero)
+    // after: %sums = -za sum_k W, a constant
+    %c = linalg.generic {... (m, n) -> (n) ...} ins(%sums) { yield } -> tensor<8x48xi32>
+    %y = linalg.generic {... (m, n, k) ...} ins(%a, %w) outs(%c) { extsi, muli, addi }
+    ```
+
+    * Sums of constants (also in `dense_resource`) are computed at compile time,
+      others by a reduction that reads the tensor in the layout in which it is
+      stored. What is zero is left out: no sum is made for a zero point of zero.
+    * Zero points may be constants, tensors or scalars that are computed, per
+      tensor or per channel, signed or unsigned of any value; not along the dim
+      that is summed over. The operands are of the types that the program
+      stores; the body extends each by its signedness.
+    * Sources: any contraction whose body multiplies and adds and whose factors
+      are such differences, whatever subtracts: `linalg.quantized_matmul`,
+      `quantized_batch_matmul`, convolutions with zero points, the body of a
+      generic, or producers, behind transposes, broadcasts and reshapes.
+    * A sum in integers of up to 32 bits is computed in these, and equal modulo
+      their width: nothing need be proved, and no op says `nsw`. Where the
+      program adds in a wider type, the sum is computed in 32 bits if it must
+      fit, by the largest values of the factors and the number of terms:
+      `K * max|A - za| * max|W - zw| < 2^31`.
+    * A float sum of scaled factors is a scaled integer sum, but rounds
+      differently; see `allow-reassociation`. Scales per tensor or channel are
+      then applied to the sum.
+  }];
+  let dependentDialects = ["arith::ArithDialect", "linalg::LinalgDialect",
+                           "tensor::TensorDialect"];
+  let options = [
+    Option<"allowReassociation", "allow-reassociation", "bool",
+           /*default=*/"false",
+           "Also replace float sums of dequantized factors, which rounds once "
+           "where the program rounds each product and each partial sum">,
+  ];
+}
+
 //===----------------------------------------------------------------------===//
 // Lowering to the CPU
 //===----------------------------------------------------------------------===//
@@ -438,7 +490,9 @@ def LegalizeStorageTypes
     are ignored on reading.
 
     `dense_resource` data of sub-byte elements may hold one element per byte, or
-    be packed from the low bits up; the size of the data tells which.
+    be packed from the low bits up; the size of the data tells which. Resources
+    of at most 65536 elements become dense: upstream aborts when it folds an
+    element of a resource.
 
     Not a pattern set: it changes types across whole functions.
   }];

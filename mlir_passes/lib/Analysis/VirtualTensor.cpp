@@ -469,6 +469,8 @@ Expr Tracer::trace(Value tensor, Coordinates coordinates,
   for (auto &[known, expr] : memo[{tensor, scope}])
     if (llvm::equal(known, coordinates))
       return expr;
+  if (isLeaf && isLeaf(tensor))
+    return pool.leaf(tensor, coordinates);
   ++depth;
   auto result = cast<OpResult>(tensor);
   Expr expr =

@@ -305,6 +305,8 @@ struct LegalizeStorageTypes
                                           /*replaceLocs=*/false,
                                           /*replaceTypes=*/true);
 
+    getOperation()->walk([](arith::ConstantOp op) { inlineResource(op); });
+
     // Casts that only changed the signedness or the reading of the bits.
     getOperation()->walk([](Operation *op) {
       if (isa<UnrealizedConversionCastOp, tensor::BitcastOp>(op) &&
@@ -317,6 +319,23 @@ struct LegalizeStorageTypes
   }
 
 private:
+  /// Upstream folds an element of a constant at a constant index, and aborts
+  /// where the constant is a resource: small ones, tables and scalars, become
+  /// dense.
+  static void inlineResource(arith::ConstantOp op) {
+    constexpr int64_t maxElements = 1 << 16;
+    auto attr = dyn_cast<DenseResourceElementsAttr>(op.getValue());
+    AsmResourceBlob *blob = attr ? attr.getRawHandle().getBlob() : nullptr;
+    bool isSplat = false;
+    if (!blob || attr.getNumElements() > maxElements ||
+        !DenseElementsAttr::isValidRawBuffer(attr.getType(), blob->getData(),
+                                             isSplat) ||
+        (isSplat && attr.getNumElements() != 1))
+      return;
+    op.setValueAttr(
+        DenseElementsAttr::getFromRawBuffer(attr.getType(), blob->getData()));
+  }
+
   static bool touchesChangedTensor(Operation *op) {
     auto changed = [](Type type) { return bool(changedElement(type)); };
     return llvm::any_of(op->getOperandTypes(), changed) ||

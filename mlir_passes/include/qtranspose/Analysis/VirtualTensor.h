@@ -26,6 +26,7 @@
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallVector.h"
 
+#include <functional>
 #include <optional>
 
 namespace mlir::qtranspose {
@@ -151,6 +152,9 @@ public:
                   TraceScope extent = TraceScope::Elements)
       : pool(pool), root(root), extent(extent) {}
 
+  /// Lets values for which `isLeaf` holds be leaves.
+  void stopAt(std::function<bool(Value)> stop) { isLeaf = std::move(stop); }
+
   /// The expression of `tensor`'s element at `coordinates`, one per dim. Never
   /// fails: what cannot be traced is a leaf that carries the reason.
   Expr trace(Value tensor, llvm::ArrayRef<AffineExpr> coordinates) {
@@ -189,6 +193,7 @@ private:
   bool entersDecided = false;
   bool keepsQuantized = false;
   TraceScope extent;
+  std::function<bool(Value)> isLeaf;
   /// One scope per chain of calls, so that its address stands for the chain.
   llvm::DenseMap<std::pair<Operation *, const CallScope *>,
                  std::unique_ptr<CallScope>>
