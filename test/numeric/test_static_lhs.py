@@ -326,6 +326,55 @@ def test_sub_channel_types() -> None:
     quantized("i8:f32:{0:1, 1:2}, {{0.5:1, 0.25:2}, {1.0, 2.0:3}}", spread, w)
 
 
+@pytest.mark.parametrize("axis", range(3))
+@pytest.mark.parametrize("dims", ["bmk", "bkm", "mbk", "mkb", "kbm", "kmb"])
+def test_per_axis_types_of_three_dims(dims: str, axis: int) -> None:
+    """Every order of three dims of distinct sizes: the axis follows its dim, not its number."""
+    p = Program({"b": 2, "m": 3, "k": 4, "n": 5})
+    w = labels(p.shape(dims), "i8", 1)
+    count = w.shape[axis]
+    spread = [1, 1, 1]
+    spread[axis] = count
+    scales, zeros = grid((count,), 2), labels((count,), "i8", 3)
+    stored = p.constant(w, "i8")
+    pairs = ", ".join(f"{s}:{z}" for s, z in zip(scales, zeros, strict=True))
+    quant = tensor(w.shape, f"!quant.uniform<i8:f32:{axis}, {{{pairs}}}>")
+    p.lines += [
+        f"%q = quant.scast {stored} : {tensor(w.shape, 'i8')} to {quant}",
+        f"%w = quant.dcast %q : {quant} to {tensor(w.shape, 'f32')}",
+    ]
+    x, init = labels((2, 4, 5), "i8", 4).astype(np.float32), np.zeros((2, 3, 5), np.float32)
+    activation, start = p.argument(x, "bkn", "f32"), p.argument(init, "bmn", "f32")
+    spec = f"{dims},bkn->bmn"
+    p.result = (p.contract(spec, ("%w", "f32"), (activation, "f32"), (start, "f32")), p.type("bmn", "f32"))
+    after, remarks = rewrite(p.text())
+    assert moved(remarks) == 1 and "quant.dcast" in after
+    values = (w.astype(np.float64) - zeros.reshape(spread)) * scales.reshape(spread)
+    np.testing.assert_allclose(run(after, p.inputs), np.einsum(spec, values, x), rtol=1e-6, atol=1e-3)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("rank_reducing", [False, True])
+def test_slices_of_a_larger_constant(stride: int, rank_reducing: bool) -> None:
+    p = Program({"m": 3, "k": 4, "n": 5})
+    whole = labels((2, 8, 9), "i8", 1)
+    weight, x = p.constant(whole, "i8"), labels((4, 5), "i8", 2)
+    window = whole[1, 1 : 1 + 3 * stride : stride, 1:5]
+    result = "3x4" if rank_reducing else "1x3x4"
+    p.lines.append(
+        f"%cut = tensor.extract_slice {weight}[1, 1, 1] [1, 3, 4] [1, {stride}, 1] : "
+        f"tensor<2x8x9xi8> to tensor<{result}xi8>"
+    )
+    if not rank_reducing:
+        p.lines.append("%flat = tensor.collapse_shape %cut [[0, 1], [2]] : tensor<1x3x4xi8> into tensor<3x4xi8>")
+    c = labels((3, 5), "i32", 3)
+    activation, init = p.argument(x, "kn", "i8"), p.argument(c, "mn", "i32")
+    operand = ("%cut" if rank_reducing else "%flat", "i8")
+    p.result = (p.contract("mk,kn->mn", operand, (activation, "i8"), (init, "i32")), p.type("mn", "i32"))
+    after = check(p, window.astype(np.int64) @ x + c)
+    assert "qtranspose.derived" in after and "extract_slice" not in after
+
+
 def quantized(element: str, parameters: np.ndarray, w: np.ndarray) -> None:
     """A weight of type `!quant.uniform<element>` that stores `w`; `parameters` broadcast to its scales and zeros."""
     m, k = w.shape
