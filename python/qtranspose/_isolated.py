@@ -59,7 +59,7 @@ def _run_child(work: Callable[[], int], noise: IO[bytes], message: IO[bytes]) ->
         code = work()
         sys.stdout.flush()
     except QTransposeError as error:
-        message.write(str(error).encode())
+        message.write(_encoded(str(error)))
     except BrokenPipeError:
         code = 0
     except MemoryError:
@@ -68,11 +68,16 @@ def _run_child(work: Callable[[], int], noise: IO[bytes], message: IO[bytes]) ->
         code = 128 + signal.SIGINT
     except BaseException as error:
         traceback.print_exc()
-        message.write(f"internal error: {type(error).__name__}: {error}".encode())
+        message.write(_encoded(f"internal error: {type(error).__name__}: {error}"))
     message.flush()
     sys.stderr.flush()
     # No interpreter shutdown: it would flush the parent's buffers and run its exit handlers a second time.
     os._exit(code)
+
+
+def _encoded(text: str) -> bytes:
+    """File names that are not UTF-8 reach Python as lone surrogates."""
+    return text.encode(errors="backslashreplace")
 
 
 def _wait(child: int) -> int:

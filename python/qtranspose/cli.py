@@ -8,6 +8,7 @@ MLIR is loaded only in a forked child (see `qtranspose._isolated`), hence the im
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -78,6 +79,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (open until the end)
+    if sys.stdout is None:
+        print_error("standard output is closed")
+        return BAD_INPUT
     options = _parser().parse_args(arguments)
     output = None
     try:
@@ -116,7 +122,7 @@ def _run(options: argparse.Namespace, output: OutputFile | None) -> int:
     if output:
         output.write(lambda file: save_outputs(file, results, types))
     else:
-        print(_summary(results, types))
+        _print(f"{_summary(results, types)}\n")
     return 0
 
 
@@ -132,13 +138,11 @@ def _opt(options: argparse.Namespace, output: OutputFile | None) -> int:
         module = read_module(options.file, context)
         with _about(options.file):
             qt.optimize(module, options.pipeline)
-        text = f"{module}\n".encode()
+        text = f"{module}\n"
     if output:
-        output.write(lambda file: file.write(text))
+        output.write(lambda file: file.write(text.encode()))
     else:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(text)
-        sys.stdout.buffer.flush()
+        _print(text)
     return 0
 
 
@@ -162,7 +166,7 @@ def _verify(options: argparse.Namespace, output: OutputFile | None) -> int:
                 trials=options.trials,
                 seed=options.seed,
             )
-    print(outcome)
+    _print(f"{outcome}\n")
     return 0 if outcome.ok else CHECK_FAILED
 
 
@@ -182,8 +186,23 @@ def _report(options: argparse.Namespace, output: OutputFile | None) -> int:
             page = report.to_html().encode()
             output.write(lambda file: file.write(page))
         else:
-            print(report.to_json() if options.json else report, end="" if options.json else "\n")
+            _print(report.to_json() if options.json else f"{report}\n")
     return 0
+
+
+def _print(text: str) -> None:
+    """Write to stdout at once.
+
+    Raises:
+        QTransposeError: if that is refused; a reader that has gone away is no error.
+    """
+    try:
+        sys.stdout.buffer.write(text.encode())
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise QTransposeError(f"cannot write to standard output: {error.strerror or error}") from error
 
 
 @contextmanager

@@ -19,8 +19,8 @@ def read_module(path: str, context: ir.Context) -> ir.Module:
     """
     try:
         with open(path, "rb") as file:
-            # A pipe can be read only once, so it cannot be handed to MLIR by name.
-            data = file.read() if not os.path.isfile(path) else None
+            # MLIR opens files by their name in UTF-8, and a second time, which a pipe does not allow.
+            data = None if os.path.isfile(path) and _is_utf8(path) else file.read()
             start = data[:4] if data is not None else file.read(4)
     except OSError as error:
         raise QTransposeError(f"{path}: {error.strerror or error}") from error
@@ -43,6 +43,13 @@ def _reason(error: Exception) -> str:
     """Return the first diagnostic without its position: bytecode has none worth showing."""
     diagnostics = getattr(error, "error_diagnostics", None)
     return str(diagnostics[0].message if diagnostics else error).splitlines()[0]
+
+
+def _is_utf8(path: str) -> bool:
+    try:
+        return bool(path.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def _is_text(path: str, data: bytes | None) -> bool:

@@ -44,6 +44,8 @@ def load_inputs(path: str, signature: Signature) -> list[Array]:
                 array = archive[name]
             except Exception as error:
                 raise QTransposeError(f"{path}: cannot read {name}: {str(error).splitlines()[0]}") from error
+            if not isinstance(array, np.ndarray):
+                raise QTransposeError(f"{path}: {name} is not an array")
             try:
                 array = type.element.from_storage(array)
             except QTransposeError as error:

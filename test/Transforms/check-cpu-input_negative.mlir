@@ -77,3 +77,17 @@ func.func @in_a_block(%p: i1) {
   %c = ub.poison : f128
   return
 }
+
+// -----
+
+// expected-error @+1 {{the CPU target does not support more elements than 64 bits can address ('tensor<4294967296x?x2147483648xi8>')}}
+func.func @strides_overflow(%a: tensor<4294967296x?x2147483648xi8>, %b: tensor<1152921504606846975xi8>) {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{the CPU target does not support more elements than 64 bits can address ('tensor<0x4294967296x4294967296xi8>')}}
+func.func @empty_and_too_large(%a: tensor<0x4294967296x4294967296xi8>) {
+  return
+}

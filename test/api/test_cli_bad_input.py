@@ -2,6 +2,7 @@
 
 import io
 import os
+import pickle
 import subprocess
 import sys
 import zipfile
@@ -20,11 +21,15 @@ func.func private @declared(tensor<2xf32>) -> tensor<2xf32>
 GOOD = {"in0": np.zeros((2, 3), np.float32), "in1": np.zeros(4, np.int8)}
 
 
+COMMANDS = ["run", "opt", "verify", "report"]
+
+
 def cli(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "qtranspose.cli", *arguments],
         capture_output=True,
         text=True,
+        errors="surrogateescape",
         check=False,
         stdin=subprocess.DEVNULL,
         cwd=cwd,
@@ -80,14 +85,32 @@ def test_help_is_not_an_error() -> None:
 # The module file.
 
 
-@pytest.mark.parametrize("command", ["run", "opt"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_missing_file(command: str) -> None:
     refuse([command, "no/such.mlir"], "no/such.mlir: No such file")
 
 
-@pytest.mark.parametrize("command", ["run", "opt"])
+def test_missing_or_other_transformed_program(layer: Path) -> None:
+    refuse(["verify", layer, "no/such.mlir"], "no/such.mlir: No such file")
+    other = layer.with_name("other.mlir")
+    other.write_text("func.func @layer(%x: tensor<3x2xf32>) -> tensor<3x2xf32> {\n  return %x : tensor<3x2xf32>\n}")
+    refuse(["verify", layer, other], "@layer has other arguments or results")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_directory(command: str, tmp_path: Path) -> None:
     refuse([command, tmp_path], f"{tmp_path}: Is a directory")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_names_that_are_not_utf8_or_not_one_line(command: str, tmp_path: Path) -> None:
+    name = os.fsdecode(b"\xff.mlir")
+    refuse([command, name], "\\udcff.mlir: No such file", cwd=tmp_path)
+    (tmp_path / name).write_text("x")
+    refuse([command, name], "\\udcff.mlir:1:1: custom op 'x' is unknown", cwd=tmp_path)
+    (tmp_path / name).write_text(LAYER)
+    assert cli(command, name, cwd=tmp_path).returncode == 0
+    refuse([command, "two\nlines.mlir"], "two lines.mlir: No such file", cwd=tmp_path)
 
 
 MODULES: dict[str, tuple[bytes, str]] = {
@@ -137,8 +160,15 @@ def test_bad_module(contents: bytes, expected: str, tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["bad.mlir"]
 
 
-def test_unknown_function(layer: Path) -> None:
-    refuse(["run", layer, "--function", "other"], f"{layer}: no function @other", "@layer, @declared")
+@pytest.mark.parametrize("command", ["run", "verify"])
+def test_unknown_function(command: str, layer: Path) -> None:
+    refuse([command, layer, "--function", "other"], f"{layer}: no function @other", "@layer")
+
+
+def test_arguments_that_do_not_fit_in_memory(tmp_path: Path) -> None:
+    large = "tensor<1000000x1000000x1000000xf32>"
+    (tmp_path / "f.mlir").write_text(f"func.func @f(%x: {large}) -> {large} {{\n  return %x : {large}\n}}")
+    refuse(["run", "f.mlir"], "out of memory", cwd=tmp_path)
 
 
 def test_function_without_body(layer: Path) -> None:
@@ -160,6 +190,21 @@ def raw(name: str, header: str) -> bytes:
 def saved(**arrays: object) -> bytes:
     body = io.BytesIO()
     np.savez(body, **arrays)  # type: ignore[arg-type]
+    return body.getvalue()
+
+
+def members(**contents: bytes) -> bytes:
+    """An archive of members with these names and bytes."""
+    body = io.BytesIO()
+    with zipfile.ZipFile(body, "w") as archive:
+        for name, data in contents.items():
+            archive.writestr(name, data)
+    return body.getvalue()
+
+
+def npy(array: np.ndarray) -> bytes:
+    body = io.BytesIO()
+    np.save(body, array)
     return body.getvalue()
 
 
@@ -204,6 +249,13 @@ ARCHIVES: dict[str, tuple[Callable[[], bytes], str]] = {
     ),
     "wider_int": (lambda: saved(in0=GOOD["in0"], in1=np.zeros(4, np.int16)), "in1 has dtype int16, expected int8"),
     "text": (lambda: saved(in0=np.array("hello"), in1=GOOD["in1"]), "in0 has dtype <U5"),
+    "complex": (lambda: saved(in0=np.zeros((2, 3), complex), in1=GOOD["in1"]), "in0 has dtype complex128"),
+    "records": (lambda: saved(in0=np.zeros((2, 3), "f4,i4"), in1=GOOD["in1"]), "in0 has dtype [('f0'"),
+    "short_member": (
+        lambda: members(**{"in0.npy": npy(GOOD["in0"])[:-5], "in1.npy": npy(GOOD["in1"])}),
+        "cannot read in0: ",
+    ),
+    "no_array": (lambda: members(**{"in0": b"hello", "in1.npy": npy(GOOD["in1"])}), "in0 is not an array"),
     "pickled": (lambda: saved(in0=np.array([None, {}], object), in1=GOOD["in1"]), "cannot read in0"),
     "huge": (
         lambda: raw("in0", "{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000000,), }"),
@@ -219,6 +271,34 @@ def test_bad_archive(archive: Callable[[], bytes], expected: str, layer: Path) -
     before = sorted(os.listdir(layer.parent))
     refuse(["run", layer, "--inputs", inputs, "--outputs", layer.with_name("out.npz")], f"{inputs}: ", expected)
     assert sorted(os.listdir(layer.parent)) == before
+
+
+class Intruder:
+    """Would leave a folder behind if it were unpickled."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __reduce__(self) -> tuple[Callable[[str], None], tuple[str]]:
+        return os.mkdir, (str(self.folder),)
+
+
+@pytest.mark.parametrize("how", ["member", "whole_file", "header"])
+def test_no_code_of_an_archive_is_executed(how: str, layer: Path) -> None:
+    intruder = Intruder(layer.with_name("intruded"))
+    if how == "member":
+        archive = saved(in0=np.array([intruder], object), in1=GOOD["in1"])
+    elif how == "whole_file":
+        archive = pickle.dumps(intruder)
+    else:
+        archive = raw("in0", f"{{'descr': __import__('os').mkdir({str(intruder.folder)!r}), 'shape': (2, 3)}}")
+    inputs = layer.with_name("in.npz")
+    inputs.write_bytes(archive)
+    refuse(["run", layer, "--inputs", inputs], f"{inputs}: ")
+    assert not intruder.folder.exists()
+    if how == "whole_file":
+        pickle.loads(archive)
+        assert intruder.folder.exists()
 
 
 def test_impossible_header(tmp_path: Path) -> None:
@@ -259,7 +339,7 @@ def test_element_types(type: str, array: np.ndarray, expected: str, tmp_path: Pa
 # The pipeline.
 
 
-@pytest.mark.parametrize("command", ["run", "opt"])
+@pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize(
     ("pipeline", "expected"),
     [
@@ -291,14 +371,36 @@ def test_failing_pipeline(tmp_path: Path) -> None:
 # The output.
 
 
-@pytest.mark.parametrize("arguments", [["run", "--outputs"], ["opt", "-o"]], ids=["run", "opt"])
+WRITERS = [["run", "--outputs"], ["opt", "-o"], ["report", "--html"]]
+
+
+@pytest.mark.parametrize("arguments", WRITERS, ids=lambda words: words[0])
 def test_unwritable_output(arguments: list[str], layer: Path) -> None:
     refuse([*arguments, layer.parent / "no" / "out", layer], "no/out: cannot write: no such directory")
     refuse([*arguments, layer.parent, layer], f"{layer.parent}: cannot write: is a directory")
     assert os.listdir(layer.parent) == ["layer.mlir"]
 
 
-@pytest.mark.parametrize("arguments", [["run", "--outputs"], ["opt", "-o"]], ids=["run", "opt"])
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("stdout", "message"),
+    [
+        (">/dev/full", "cannot write to standard output: No space left on device"),
+        (">&-", "standard output is closed"),
+    ],
+)
+def test_stdout_that_takes_nothing(command: str, stdout: str, message: str, layer: Path) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {stdout}', "sh", sys.executable, "-m", "qtranspose.cli", command, layer],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert (done.returncode, done.stderr) == (2, f"qtranspose: error: {message}\n")
+
+
+@pytest.mark.parametrize("arguments", WRITERS, ids=lambda words: words[0])
 def test_full_disk(arguments: list[str], layer: Path) -> None:
     refuse([*arguments, "/dev/full", layer], "/dev/full: cannot write: No space left")
     assert Path("/dev/full").is_char_device()

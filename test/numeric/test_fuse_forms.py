@@ -6,15 +6,16 @@ default;
 `QTRANSPOSE_FULL=1` runs everything.
 """
 
-import multiprocessing
 import os
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import qtranspose as qt
 from forms.catalog import CATALOG, DERIVED, Entry
+from forms.isolated import check
 from mlir import ir
 from qtranspose import elements, functions, sampling
 
@@ -22,7 +23,6 @@ execution = pytest.importorskip("qtranspose.execution")
 
 DECISIONS = ("auto", "element", "tile", "materialize")
 FULL = os.environ.get("QTRANSPOSE_FULL") == "1"
-TIMEOUT = 120
 LIT_TESTS = Path(__file__).parent.parent / "Transforms"
 
 
@@ -45,10 +45,8 @@ def modules() -> Iterator[tuple[str, str]]:
     """The modules of this pass's lit tests."""
     for file in sorted(LIT_TESTS.glob("fuse-dequant-into-matmul*.mlir")):
         for text in file.read_text().split("// -----\n"):
-            name = next(
-                (line.split("@")[1].split("(")[0] for line in text.splitlines() if "func.func @" in line), "none"
-            )
-            yield f"{file.stem.removeprefix('fuse-dequant-into-matmul')}{name}", text
+            if function := re.search(r"^ *func.func (private )?@(\w+)", text, flags=re.M):
+                yield f"{file.stem.removeprefix('fuse-dequant-into-matmul')}{function[2]}", text
 
 
 MODULES = dict(modules())
@@ -79,34 +77,8 @@ def why_not_executable(text: str) -> str | None:
         try:
             execution.compile(ir.Module.parse(text))
         except (qt.QTransposeError, ir.MLIRError) as error:
-            return f"skip: {str(error).splitlines()[0]}"
+            return str(error).splitlines()[-1]
     return None
-
-
-def in_child(work: Callable[[], str | None]) -> None:
-    """Fail with what `work` returns; an abort of the compiler is then this test's failure only."""
-    fork = multiprocessing.get_context("fork")
-    receive, send = fork.Pipe(duplex=False)
-
-    def report() -> None:
-        try:
-            send.send(work())
-        except Exception as error:  # whatever it is, it is what the test reports
-            send.send(f"{type(error).__name__}: {error}")
-
-    child = fork.Process(target=report)
-    child.start()
-    send.close()
-    try:
-        complaint = receive.recv() if receive.poll(TIMEOUT) else f"no result within {TIMEOUT} s"
-    except EOFError:
-        complaint = "the compiler stopped"
-    finally:
-        child.kill()
-        child.join()
-    if complaint and complaint.startswith("skip: "):
-        pytest.skip(complaint.removeprefix("skip: "))
-    assert complaint is None, complaint
 
 
 @pytest.mark.parametrize(("entry", "decision"), list(corpus()), ids=lambda v: v.name if isinstance(v, Entry) else v)
@@ -116,7 +88,7 @@ def test_fused_program_matches_its_reference(entry: Entry, decision: str) -> Non
         text = fused(program.mlir, decision)
         return program.mismatch(run(text, program.inputs))
 
-    in_child(compare)
+    check(compare)
 
 
 def difference(before: elements.Array, after: elements.Array) -> str | None:
@@ -131,29 +103,18 @@ def difference(before: elements.Array, after: elements.Array) -> str | None:
     return None if np.allclose(was, now, rtol=0.0, atol=tolerance, equal_nan=True) else "floats differ"
 
 
-def argument_shapes(text: str) -> list[tuple[int | None, ...]]:
-    """Shapes of the arguments of the module's public function; none if it cannot be called."""
-    with ir.Context():
-        try:
-            signature = functions.signature(functions.find_function(ir.Module.parse(text), None))
-        except (qt.QTransposeError, ir.MLIRError):
-            return []
-    return [argument.shape for argument in signature.arguments]
-
-
 @pytest.mark.parametrize("name", MODULES)
 def test_fused_module_keeps_its_results(name: str) -> None:
     def compare() -> str | None:
         text = MODULES[name]
         fusions = {decision: fused(text, decision) for decision in DECISIONS}
-        sizes = argument_shapes(text)
-        is_large = any(np.prod([extent or 1 for extent in shape], dtype=float) > 1e6 for shape in sizes)
-        if not sizes or is_large:
-            return "skip: arguments that no array can hold" if not sizes else "skip: too large to execute here"
         if reason := why_not_executable(text):
-            return reason
+            return f"skip: {reason}"
         with ir.Context():
             signature = functions.signature(functions.find_function(ir.Module.parse(text), None))
+        sizes = [argument.shape for argument in signature.arguments]
+        if any(np.prod([extent or 1 for extent in shape], dtype=float) > 1e6 for shape in sizes):
+            return "skip: its arguments do not fit in memory"
         for size in (5, 1, 0) if any(None in shape for shape in sizes) else (5,):
             inputs = sampling.random_inputs(signature, seed=size, dynamic=(size,))
             before = run(text, inputs)
@@ -163,7 +124,7 @@ def test_fused_module_keeps_its_results(name: str) -> None:
                         return f"result {number}, {decision}, dynamic sizes of {size}: {complaint}"
         return None
 
-    in_child(compare)
+    check(compare)
 
 
 def chain(length: int, op: str) -> str:
@@ -207,4 +168,4 @@ def test_long_bodies_take_no_exponential_time_and_no_deep_stack(length: int, op:
             return difference(run(text, inputs)[0], run(fused(text, "element"), inputs)[0])
         return None
 
-    in_child(compare)
+    check(compare)

@@ -429,9 +429,9 @@ def CheckCpuInput : Pass<"qtranspose-check-cpu-input", "ModuleOp"> {
   let summary = "Refuse programs that the CPU target cannot execute";
   let description = [{
     Emits one error for unranked or sparse tensors, complex numbers, f80, f128,
-    tf32, tensors of integers wider than 64 bits, unregistered operations and
-    calls of functions without a body. The lowerings that follow would fail
-    unclearly or abort.
+    tf32, tensors of integers wider than 64 bits, tensors too large to address,
+    unregistered operations and calls of functions without a body. The lowerings
+    that follow would fail unclearly or abort.
 
     Not a pattern set: it rewrites nothing.
   }];

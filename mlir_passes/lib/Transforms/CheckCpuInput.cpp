@@ -8,6 +8,7 @@
 #include "qtranspose/Passes.h"
 
 #include "mlir/IR/AttrTypeSubElements.h"
+#include "llvm/Support/MathExtras.h"
 
 namespace mlir::qtranspose {
 #define GEN_PASS_DEF_CHECKCPUINPUT
@@ -35,6 +36,11 @@ StringRef whyUnsupported(Type type) {
     auto integer = dyn_cast<IntegerType>(element);
     if (integer && (integer.getWidth() == 0 || integer.getWidth() > 64))
       return "tensors of integers of 0 or more than 64 bits";
+    // Upstream computes strides and sizes in bytes without looking.
+    int64_t bytes = 8;
+    for (int64_t size : shaped.getShape())
+      if (size > 0 && llvm::MulOverflow(bytes, size, bytes))
+        return "more elements than 64 bits can address";
   }
   return {};
 }
