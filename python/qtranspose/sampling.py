@@ -12,18 +12,18 @@ from qtranspose.functions import Signature
 from qtranspose.reference.numbers import float_info
 
 
-def random_array(element: Element, shape: Sequence[int], rng: np.random.Generator) -> Array:
+def random_array(element: Element, shape: Sequence[int], rng: np.random.Generator, largest_index: int = 15) -> Array:
     """Draw one array: floats from the standard normal distribution, integers over their whole range.
 
     A signless integer of fewer than 16 bits is stored data (weights, activations) and has no sign of its own: all its
-    bit patterns are drawn. Wider ones are counters, tokens or accumulators and stay in 0..15, so that they can be used
-    as indices. The extremes of the range appear in every array of at least two elements.
+    bit patterns are drawn. Wider ones are counters, tokens or accumulators and stay in 0..`largest_index`, so that they
+    can be used as indices. The extremes of the range appear in every array of at least two elements.
     """
     if element.kind == "float":
         return rng.standard_normal(shape).astype(element.dtype)
     low, high = element.range
     if element.bits >= 16:
-        low, high = 0, 15
+        low, high = 0, largest_index
     array = rng.integers(low, high, shape, dtype=np.int64, endpoint=True)
     if array.size >= 2:
         ends = rng.choice(array.size, 2, replace=False)
@@ -32,13 +32,16 @@ def random_array(element: Element, shape: Sequence[int], rng: np.random.Generato
     return array.astype(element.dtype)
 
 
-def random_inputs(signature: Signature, seed: int = 0, dynamic: Sequence[int] = (3,)) -> list[Array]:
+def random_inputs(
+    signature: Signature, seed: int = 0, dynamic: Sequence[int] = (3,), largest_index: int = 15
+) -> list[Array]:
     """Draw the arguments of a function; the same seed gives the same arrays.
 
     Args:
         signature: of the function.
         seed: of the random generator.
         dynamic: sizes for the dynamic dimensions, in order of appearance; the last one is used for all that follow.
+        largest_index: of integers of 16 bits and more.
     """
     rng = np.random.default_rng(seed)
     sizes = iter(dynamic)
@@ -50,7 +53,7 @@ def random_inputs(signature: Signature, seed: int = 0, dynamic: Sequence[int] = 
             if extent is None:
                 size = next(sizes, size)
             shape.append(size if extent is None else extent)
-        arrays.append(random_array(type.element, shape, rng))
+        arrays.append(random_array(type.element, shape, rng, largest_index))
     return arrays
 
 
@@ -63,9 +66,11 @@ class Kind(Enum):
     SPECIAL = "a few infinities and NaNs"
 
 
-def sample_inputs(types: Signature, kind: Kind, seed: int, dynamic: Sequence[int]) -> list[Array]:
+def sample_inputs(
+    types: Signature, kind: Kind, seed: int, dynamic: Sequence[int], largest_index: int = 15
+) -> list[Array]:
     """Draw the arguments of a function with sizes `dynamic` for its dynamic dims, in order of appearance."""
-    arrays = random_inputs(types, seed, dynamic or (1,))
+    arrays = random_inputs(types, seed, dynamic or (1,), largest_index)
     rng = np.random.default_rng([seed, list(Kind).index(kind)])
     for type, array in zip(types.arguments, arrays, strict=True):
         if array.size:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count, islice
+from itertools import count, islice, product
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,8 @@ from qtranspose.reference import Number, ProgramAssertsError, UnsupportedError, 
 from qtranspose.sampling import Kind, sample_inputs
 
 _SIZES = (3, 2, 5, 1, 4, 7)
+# Wide integers may be indices into something small.
+_LARGEST_INDICES = (15, 3, 1, 0)
 
 
 @dataclass(frozen=True)
@@ -170,8 +172,8 @@ class _Check:
     def trial(self, number: int, seed: int) -> Mismatch | None:
         """Compare on inputs of the kind and sizes of trial `number`; None if all is well or the program asserts."""
         kind = list(Kind)[number % len(Kind)]
-        for sizes in _sizes(self.types, number):
-            inputs = sample_inputs(self.types, kind, seed + number, sizes)
+        for sizes, largest_index in product(_sizes(self.types, number), _LARGEST_INDICES):
+            inputs = sample_inputs(self.types, kind, seed + number, sizes, largest_index)
             try:
                 reference = self.reference(inputs)
             except ProgramAssertsError:
@@ -179,7 +181,7 @@ class _Check:
             except QTransposeError:
                 continue
             return self.compare(inputs, sizes, reference)
-        raise QTransposeError(f"@{self.name}: found no sizes of the dynamic dims that the program takes")
+        raise QTransposeError(f"@{self.name}: found no sizes of dynamic dims, or indices, that the program takes")
 
     def reference(self, inputs: Sequence[Array]) -> list[Number] | None:
         """Return the exact results and their bounds; None if the reference does not know the program."""
