@@ -383,9 +383,7 @@ class _Interpreter:
             scale, zero = (np.array(list(values)) for values in (quantized.scales, quantized.zero_points))
             return scale.reshape(along), zero.reshape(along), base.is_signed
         if isinstance(quantized, _QUANT.UniformQuantizedSubChannelType):
-            numbers = [
-                np.array(ir.DenseElementsAttr(attribute)) for attribute in (quantized.scales, quantized.zero_points)
-            ]
+            numbers = [self.constant(values, values.type).value for values in (quantized.scales, quantized.zero_points)]
             sizes = dict(zip(quantized.quantized_dimensions, quantized.block_sizes, strict=True))
             at = np.ix_(*[np.arange(size) // sizes.get(dim, max(size, 1)) for dim, size in enumerate(shape)])
             scale, zero = (array[at] for array in numbers)
