@@ -379,3 +379,182 @@ def test_seeds() -> None:
             )
         acc = str(rng.choice(["i32", "i64"]))
         check(generic((operands[0], operands[1]), layout[2], SIZES, acc, seed))
+
+
+def exact(text: str, inputs: list[Array], expected: Array, pipeline: str = PASS) -> str:
+    return check(Program(text, inputs, expected), pipeline)
+
+
+@pytest.mark.parametrize("batch", [(), (3,)], ids=["matmul", "batch_matmul"])
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("zeros", [None, (0, 0), (-5, 0), (0, 9), (131, -300)], ids=str)
+def test_named_quantized_ops(batch: tuple[int, ...], dynamic: bool, zeros: tuple[int, int] | None) -> None:
+    rng = np.random.default_rng(1)
+    shapes = [(*batch, 5, 11), (*batch, 11, 7), (*batch, 5, 7)]
+    x, w, init = (
+        random_integers(rng, shape, np.dtype(t)) for shape, t in zip(shapes, ("int8", "int8", "int32"), strict=True)
+    )
+    types = [
+        f"tensor<{'x'.join('?' if dynamic else str(size) for size in shape)}x{element}>"
+        for shape, element in zip(shapes, ("i8", "i8", "i32"), strict=True)
+    ]
+    values = zeros or tuple(int(z) for z in random_integers(rng, (2,), np.dtype("int32")))
+    arguments, inputs = [f"%x: {types[0]}", f"%w: {types[1]}", f"%init: {types[2]}"], [x, w, init]
+    lines = []
+    for name, value in zip("ab", values, strict=True):
+        if zeros is None:
+            arguments.append(f"%z{name}: i32")
+            inputs.append(np.array(value, np.int32))
+        else:
+            lines.append(f"%z{name} = arith.constant {value} : i32")
+    name = "quantized_batch_matmul" if batch else "quantized_matmul"
+    text = (
+        f"func.func @f({', '.join(arguments)}) -> {types[2]} {{\n" + "\n".join(lines) + f"\n%y = linalg.{name} "
+        f"ins(%x, %w, %za, %zb : {types[0]}, {types[1]}, i32, i32) outs(%init : {types[2]}) -> {types[2]}\n"
+        f"return %y : {types[2]}\n}}"
+    )
+    product = (x.astype(np.int64) - values[0]) @ (w.astype(np.int64) - values[1])
+    exact(text, inputs, (product + init).astype(np.int32))
+
+
+@pytest.mark.parametrize(("kernel", "stride"), [(1, 1), (1, 2), (3, 1), (3, 2)], ids=str)
+@pytest.mark.parametrize("layout", ["nhwc_hwcf", "nhwc_fhwc", "nchw_fchw"])
+@pytest.mark.parametrize("source", ["argument", "constant"])
+def test_convolutions(kernel: int, stride: int, layout: str, source: str) -> None:
+    rng = np.random.default_rng(2)
+    sizes = {"n": 2, "h": 7, "w": 5, "c": 3, "f": 4}
+    size = {d: (sizes[d] - kernel) // stride + 1 for d in "hw"}
+    image, filters = layout.split("_")
+    writer = Writer()
+    x = random_integers(rng, tuple(sizes[d] for d in image), np.dtype("int8"))
+    w = random_integers(rng, tuple(kernel if d in "hw" else sizes[d] for d in filters), np.dtype("int8"))
+    out_dims = image.replace("c", "f")
+    init = random_integers(rng, tuple(size.get(d, sizes[d]) for d in out_dims), np.dtype("int32"))
+    kinds = [writer.tensor("x", x, "i8", "argument"), writer.tensor("w", w, "i8", source)]
+    result = writer.tensor("init", init, "i32", "argument")
+    writer.arguments.append("%zx: i32")
+    writer.inputs.append(np.array(77, np.int32))
+    writer.body += [
+        "%zw = arith.constant -13 : i32",
+        f"%y = linalg.conv_2d_{layout}_q {{dilations = dense<1> : tensor<2xi64>, strides = dense<{stride}> : "
+        f"tensor<2xi64>}} ins(%x, %w, %zx, %zw : {kinds[0]}, {kinds[1]}, i32, i32) outs(%init : {result}) -> {result}",
+    ]
+    windows = np.lib.stride_tricks.sliding_window_view(
+        np.transpose(x.astype(np.int64) - 77, [image.index(d) for d in "nchw"]), (kernel, kernel), (2, 3)
+    )[:, :, ::stride, ::stride]
+    spelled = filters.replace("h", "i").replace("w", "j")
+    expected = np.einsum(f"nchwij,{spelled}->{out_dims}", windows, w.astype(np.int64) + 13)
+    exact(writer.module(result, "%y"), writer.inputs, (expected + init).astype(np.int32))
+
+
+@pytest.mark.parametrize("multiplier", [1, 2])
+def test_depthwise_convolution(multiplier: int) -> None:
+    rng = np.random.default_rng(3)
+    x = random_integers(rng, (1, 6, 5, 3), np.dtype("int8"))
+    w = random_integers(rng, (3, 2, 3, multiplier), np.dtype("int8"))
+    shape = (1, 4, 4, 3, multiplier)
+    init = random_integers(rng, shape, np.dtype("int32"))
+    result = f"tensor<{'x'.join(map(str, shape))}xi32>"
+    weight = f"tensor<3x2x3x{multiplier}xi8>"
+    text = f"""
+func.func @f(%x: tensor<1x6x5x3xi8>, %w: {weight}, %init: {result}, %zx: i32, %zw: i32) -> {result} {{
+  %y = linalg.depthwise_conv_2d_nhwc_hwcm_q {{dilations = dense<1> : tensor<2xi64>, strides = dense<1> : tensor<2xi64>}}
+      ins(%x, %w, %zx, %zw : tensor<1x6x5x3xi8>, {weight}, i32, i32) outs(%init : {result}) -> {result}
+  return %y : {result}
+}}"""
+    windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.int64) - 5, (3, 2), (1, 2))
+    expected = np.einsum("nhwcij,ijcm->nhwcm", windows, w.astype(np.int64) - 9) + init
+    inputs = [x, w, init, np.array(5, np.int32), np.array(9, np.int32)]
+    exact(text, inputs, expected.astype(np.int32))
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["a byte each", "packed"])
+@pytest.mark.parametrize("signed", [True, False])
+def test_four_bit_weights(packed: bool, signed: bool) -> None:
+    """An odd number of columns; sums are taken from the resource as it lies."""
+    rng = np.random.default_rng(4)
+    x = random_integers(rng, (5, 9), np.dtype("int8"))
+    nibbles = rng.integers(0, 16, (9, 7), dtype=np.uint8)
+    w = nibbles.astype(np.int64) - (16 * (nibbles > 7) if signed else 0)
+    data = nibbles.ravel()
+    if packed:
+        data = np.append(data, np.zeros(data.size % 2, np.uint8))
+        data = (data[::2] | data[1::2] << 4).astype(np.uint8)
+    maps = "affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>"
+    text = f"""
+func.func @f(%x: tensor<5x9xi8>, %init: tensor<5x7xi32>) -> tensor<5x7xi32> {{
+  %w = arith.constant dense_resource<w> : tensor<9x7xi4>
+  %zx = arith.constant -100 : i32
+  %zw = arith.constant 8 : i32
+  %y = linalg.generic {{indexing_maps = [{maps}], iterator_types = ["parallel", "parallel", "reduction"]}}
+      ins(%x, %w : tensor<5x9xi8>, tensor<9x7xi4>) outs(%init : tensor<5x7xi32>) {{
+  ^bb0(%a: i8, %b: i4, %acc: i32):
+    %0 = arith.extsi %a : i8 to i32
+    %1 = arith.subi %0, %zx : i32
+    %2 = arith.{"extsi" if signed else "extui"} %b : i4 to i32
+    %3 = arith.subi %2, %zw : i32
+    %4 = arith.muli %1, %3 : i32
+    %5 = arith.addi %4, %acc : i32
+    linalg.yield %5 : i32
+  }} -> tensor<5x7xi32>
+  return %y : tensor<5x7xi32>
+}}
+{{-# dialect_resources: {{ builtin: {{ w: "0x01000000{data.tobytes().hex()}" }} }} #-}}"""
+    init = random_integers(rng, (5, 7), np.dtype("int32"))
+    product = (x.astype(np.int64) + 100) @ (w - 8)
+    assert text.count("arith.constant dense<") == 0
+    after = exact(text, [x, init], (product + init).astype(np.int32))
+    assert "arith.constant dense<" in after, "the sums are constants"
+
+
+def float_program(x_scale: str, zero: str) -> str:
+    """Two dequantized factors: u8 rows with a scale each, i8 columns with a scale and zero point each."""
+    return f"""
+#id = affine_map<(d0, d1) -> (d0, d1)>
+#row = affine_map<(d0, d1) -> (d0, 0)>
+#column = affine_map<(d0, d1) -> (d1)>
+func.func @f(%x: tensor<3x6xi8>, %w: tensor<6x5xi8>, %xs: tensor<3x1xf32>, %ws: tensor<5xf32>, %wz: tensor<5xi8>,
+             %init: tensor<3x5xf32>) -> tensor<3x5xf32> {{
+  %ex = tensor.empty() : tensor<3x6xf32>
+  %dx = linalg.generic {{indexing_maps = [#id, #row, #id], iterator_types = ["parallel", "parallel"]}}
+      ins(%x, %xs : tensor<3x6xi8>, tensor<3x1xf32>) outs(%ex : tensor<3x6xf32>) {{
+  ^bb0(%q: i8, %s: f32, %o: f32):
+    %c = arith.constant {zero} : f32
+    %f = arith.uitofp %q : i8 to f32
+    %d = arith.subf %f, %c : f32
+    %r = arith.mulf {x_scale}
+    linalg.yield %r : f32
+  }} -> tensor<3x6xf32>
+  %ew = tensor.empty() : tensor<6x5xf32>
+  %dw = linalg.generic {{indexing_maps = [#id, #column, #column, #id], iterator_types = ["parallel", "parallel"]}}
+      ins(%w, %ws, %wz : tensor<6x5xi8>, tensor<5xf32>, tensor<5xi8>) outs(%ew : tensor<6x5xf32>) {{
+  ^bb0(%q: i8, %s: f32, %z: i8, %o: f32):
+    %a = arith.extsi %q : i8 to i16
+    %b = arith.extsi %z : i8 to i16
+    %d = arith.subi %a, %b : i16
+    %f = arith.sitofp %d : i16 to f32
+    %r = arith.mulf %f, %s : f32
+    linalg.yield %r : f32
+  }} -> tensor<6x5xf32>
+  %y = linalg.matmul ins(%dx, %dw : tensor<3x6xf32>, tensor<6x5xf32>) outs(%init : tensor<3x5xf32>) -> tensor<3x5xf32>
+  return %y : tensor<3x5xf32>
+}}"""
+
+
+@pytest.mark.parametrize("x_scale", ["%d, %s : f32", "%s, %d : f32"])
+def test_float_sums_with_reassociation(x_scale: str) -> None:
+    """Scales are powers of two and the init is an integer, so that no sum rounds and every order gives the same."""
+    rng = np.random.default_rng(5)
+    x = rng.integers(0, 256, (3, 6), dtype=np.uint8)
+    w, wz = random_integers(rng, (6, 5), np.dtype("int8")), random_integers(rng, (5,), np.dtype("int8"))
+    xs = np.exp2(rng.integers(-3, 4, (3, 1))).astype(np.float32)
+    ws = np.exp2(rng.integers(-3, 4, 5)).astype(np.float32)
+    init = rng.integers(-9, 9, (3, 5)).astype(np.float32)
+    expected = ((x.astype(np.float64) - 131) * xs) @ ((w.astype(np.float64) - wz) * ws) + init
+    text = float_program(x_scale, "131.0")
+    after = exact(text, [x, w, xs, ws, wz, init], expected.astype(np.float32), PASS + "{allow-reassociation=true}")
+    assert "muli" in after
+    assert after.count("mulf") == 2
+    _, after, remarks = run(text, [x, w, xs, ws, wz, init], PASS)
+    assert [remark.name for remark in remarks] == ["reassociates-float-sum"]
+    assert "muli" not in after

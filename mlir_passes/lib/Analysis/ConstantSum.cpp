@@ -3,10 +3,9 @@
 #include "qtranspose/Analysis/ConstantSum.h"
 
 #include "qtranspose/Analysis/IndexSpace.h"
+#include "qtranspose/Utils/DerivedConstants.h"
 
-#include "mlir/Dialect/MLProgram/IR/MLProgram.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
-#include "mlir/IR/Matchers.h"
 #include "llvm/ADT/SmallBitVector.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -36,7 +35,7 @@ llvm::SmallVector<unsigned> getUsedDims(Expr expr) {
 
 namespace {
 /// The elements of a constant, as they lie in memory.
-struct ConstantData {
+struct StoredElements {
   llvm::ArrayRef<char> bytes;
   unsigned width;       ///< bits of an element
   unsigned elementBits; ///< from one element to the next; 0 for a splat
@@ -79,21 +78,11 @@ private:
 } // namespace
 
 /// The constant that a leaf reads; null if it is not known at compile time.
-static Attribute getConstant(Expr leaf) {
+static ElementsAttr getConstant(Expr leaf) {
   if (!leaf->value)
-    return leaf->attribute;
-  Attribute constant;
-  if (matchPattern(leaf->value, m_Constant(&constant)))
-    return constant;
-  Operation *op = leaf->value.getDefiningOp();
-  ml_program::GlobalOp global;
-  if (auto load = dyn_cast_or_null<ml_program::GlobalLoadOp>(op))
-    global = SymbolTable::lookupNearestSymbolFrom<ml_program::GlobalOp>(
-        op, load.getGlobalAttr());
-  if (auto load = dyn_cast_or_null<ml_program::GlobalLoadConstOp>(op))
-    global = SymbolTable::lookupNearestSymbolFrom<ml_program::GlobalOp>(
-        op, load.getGlobalAttr());
-  return global && !global.getIsMutable() ? global.getValueAttr() : Attribute();
+    return cast<ElementsAttr>(leaf->attribute);
+  std::optional<ConstantData> data = getConstantData(leaf->value);
+  return data ? data->elements : nullptr;
 }
 
 /// `value` as an integer, if it is one.
@@ -107,14 +96,14 @@ static std::optional<int64_t> asInteger(const APFloat &value) {
   return integer.getSExtValue();
 }
 
-static std::optional<ConstantData> getData(Expr leaf) {
-  auto constant = dyn_cast_or_null<ElementsAttr>(getConstant(leaf));
+static std::optional<StoredElements> getData(Expr leaf) {
+  ElementsAttr constant = getConstant(leaf);
   auto type = constant ? constant.getShapedType() : nullptr;
   if (!type || !type.hasStaticShape() ||
       !type.getElementType().isIntOrFloat() || type != leaf->getTensorType())
     return std::nullopt;
   Type element = type.getElementType();
-  ConstantData data;
+  StoredElements data;
   data.width = element.getIntOrFloatBitWidth();
   if (data.width > 64)
     return std::nullopt;
@@ -210,7 +199,7 @@ struct Node {
   unsigned operandWidth; ///< of the first operand
   llvm::SmallVector<unsigned, 3> operands;
   int64_t constant = 0;
-  ConstantData data;
+  StoredElements data;
   LinearForm position; ///< index into the data, or into the pieces
   llvm::SmallVector<int64_t, 3> breaks;
 };
@@ -281,7 +270,7 @@ Evaluator::makeNode(Expr expr, const llvm::DenseMap<Expr, unsigned> &indices) {
   }
   case ScalarExpr::Kind::Leaf: {
     node.opcode = Opcode::Leaf;
-    std::optional<ConstantData> data = getData(expr);
+    std::optional<StoredElements> data = getData(expr);
     if (!data)
       return std::nullopt;
     node.data = std::move(*data);

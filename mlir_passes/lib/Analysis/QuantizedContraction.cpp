@@ -6,6 +6,7 @@
 #include "qtranspose/Transforms/ContractionFusion.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StructuredOpsUtils.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/Support/MathExtras.h"
@@ -83,6 +84,11 @@ static bool isComputed(Value value) {
   // An integer constant may be a weight even if all its elements are equal.
   if (op->hasTrait<OpTrait::ConstantLike>())
     return element.isInteger();
+  // What is stored is read as it is, unless the layout behind it can be read.
+  bool isStored = element.isInteger() && element.getIntOrFloatBitWidth() <= 16;
+  if (isDataMovement(op))
+    return isStored ||
+           isa<tensor::InsertSliceOp, tensor::ConcatOp, tensor::PadOp>(op);
   if (auto linalgOp = dyn_cast<linalg::LinalgOp>(op)) {
     Block *body = linalgOp.getBlock();
     return !body || !llvm::all_of(*body, [&](Operation &inner) {
@@ -468,8 +474,14 @@ std::variant<std::monostate, QuantizedContraction, Refusal> Matcher::match() {
 std::variant<std::monostate, QuantizedContraction, Refusal>
 matchQuantizedContraction(linalg::LinalgOp op, ExprPool &pool,
                           Operation *root) {
-  if (!isContraction(op))
+  if (!isContraction(op)) {
+    bool subtracts = op.hasPureBufferSemantics() &&
+                     op.getNumReductionLoops() != 0 && op.getBlock() &&
+                     llvm::any_of(*op.getBlock(), llvm::IsaPred<arith::SubIOp>);
+    if (subtracts)
+      return Refusal{Reason::MemrefOperands, "the op works on memrefs"};
     return std::monostate();
+  }
   return Matcher(op, pool, root).match();
 }
 

@@ -217,7 +217,11 @@ ZeroPointCompensation::planSum(unsigned number, Product &product,
     return Refusal{Reason::NotFactorable,
                    "a leaf cannot be seen over the loops of its sum"};
   reduction.inputs = std::move(*inputs);
-  llvm::SmallVector<AffineMap> maps;
+  llvm::SmallVector<AffineExpr> results;
+  for (unsigned loop : kept)
+    results.push_back(toLocal[loop]);
+  llvm::SmallVector<AffineMap> maps{
+      AffineMap::get(extents.size(), 0, results, context)};
   for (const LoopInput &input : reduction.inputs)
     maps.push_back(input.map);
   reduction.uncovered = getUncoveredLoops(extents.size(), maps);
@@ -365,6 +369,33 @@ Value ZeroPointCompensation::emitSum(
   return generic.getResult(0);
 }
 
+Value ZeroPointCompensation::emitLength(
+    OpBuilder &builder, Location loc,
+    llvm::function_ref<OpFoldResult(OpBuilder &, unsigned)> getSize) const {
+  uint64_t known = 1;
+  Value dynamic;
+  for (unsigned loop : sum.summed) {
+    if (!ShapedType::isDynamic(sum.extents[loop])) {
+      known *= uint64_t(sum.extents[loop]);
+      continue;
+    }
+    Value size =
+        getValueOrCreateConstantIndexOp(builder, loc, getSize(builder, loop));
+    size = arith::IndexCastOp::create(builder, loc, sum.type, size);
+    dynamic =
+        dynamic ? arith::MulIOp::create(builder, loc, dynamic, size) : size;
+  }
+  if (dynamic && known == 1)
+    return dynamic;
+  Value length = arith::ConstantOp::create(
+      builder, loc,
+      IntegerAttr::get(sum.type, APInt(sum.type.getWidth(), known,
+                                       /*isSigned=*/false,
+                                       /*implicitTrunc=*/true)));
+  return dynamic ? arith::MulIOp::create(builder, loc, length, dynamic)
+                 : length;
+}
+
 Value ZeroPointCompensation::emit(
     OpBuilder &builder, Location loc, Value init, Value empty,
     llvm::function_ref<OpFoldResult(OpBuilder &, unsigned)> getSize) const {
@@ -411,15 +442,8 @@ Value ZeroPointCompensation::emit(
       extras.push_back({emitSum(builder, loc, *product.sum, getSize),
                         AffineMap::get(rank, 0, results, context)});
     }
-    if (product.lengthZero && !length) {
-      Value count = arith::ConstantIndexOp::create(builder, loc, 1);
-      for (unsigned loop : sum.summed)
-        count = builder.createOrFold<arith::MulIOp>(
-            loc, count,
-            getValueOrCreateConstantIndexOp(builder, loc,
-                                            getSize(builder, loop)));
-      length = builder.createOrFold<arith::IndexCastOp>(loc, sum.type, count);
-    }
+    if (product.lengthZero)
+      length = emitLength(builder, loc, getSize);
   }
   std::optional<unsigned> initInput;
   if (init) {

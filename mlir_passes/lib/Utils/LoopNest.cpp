@@ -25,11 +25,15 @@ std::optional<llvm::SmallVector<LoopInput, 0>>
 planInputs(llvm::ArrayRef<Expr> exprs, llvm::ArrayRef<int64_t> extents,
            MLIRContext *context) {
   llvm::SetVector<Expr> leaves;
+  bool gathers = false;
   for (Expr expr : exprs)
     walkExpr(expr, [&](Expr node) {
       if (node->is(ScalarExpr::Kind::Leaf))
         leaves.insert(node);
+      gathers |= node->is(ScalarExpr::Kind::Gather);
     });
+  if (gathers)
+    return std::nullopt;
   // Each loop is one factor; unit loops have none.
   IndexSpace space(context, extents);
   llvm::SmallVector<AffineExpr> toLoop;

@@ -92,6 +92,10 @@ private:
       OpBuilder &builder, Location loc, const RunTimeSum &sum,
       llvm::function_ref<OpFoldResult(OpBuilder &, unsigned)> getSize) const;
 
+  Value emitLength(
+      OpBuilder &builder, Location loc,
+      llvm::function_ref<OpFoldResult(OpBuilder &, unsigned)> getSize) const;
+
   const CompensatedSum &sum;
   ExprPool &pool;
   llvm::SmallVector<ConstantGrid> constants;

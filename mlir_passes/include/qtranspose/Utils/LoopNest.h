@@ -29,7 +29,8 @@ struct LoopInput {
 bool isReadWhole(Expr leaf, llvm::ArrayRef<int64_t> extents);
 
 /// Plans the inputs for the leaves of `exprs`, which are over loops of the
-/// given extents. Nothing if one can neither be read nor seen.
+/// given extents. Nothing if one can neither be read nor seen, or
+/// elements are gathered by computed indices.
 std::optional<llvm::SmallVector<LoopInput, 0>>
 planInputs(llvm::ArrayRef<Expr> exprs, llvm::ArrayRef<int64_t> extents,
            MLIRContext *context);
