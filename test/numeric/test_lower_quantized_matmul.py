@@ -17,6 +17,7 @@ execution = pytest.importorskip("qtranspose.execution")
 
 PASS = "qtranspose-lower-quantized-matmul"
 SIZES = {"b": 2, "c": 3, "m": 5, "n": 7, "k": 11}
+MATMUL_MAPS = "affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>"
 SQUARE = dict.fromkeys("bcmnk", 4)
 
 
@@ -480,13 +481,12 @@ def test_four_bit_weights(packed: bool, signed: bool) -> None:
     if packed:
         data = np.append(data, np.zeros(data.size % 2, np.uint8))
         data = (data[::2] | data[1::2] << 4).astype(np.uint8)
-    maps = "affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>"
     text = f"""
 func.func @f(%x: tensor<5x9xi8>, %init: tensor<5x7xi32>) -> tensor<5x7xi32> {{
   %w = arith.constant dense_resource<w> : tensor<9x7xi4>
   %zx = arith.constant -100 : i32
   %zw = arith.constant 8 : i32
-  %y = linalg.generic {{indexing_maps = [{maps}], iterator_types = ["parallel", "parallel", "reduction"]}}
+  %y = linalg.generic {{indexing_maps = [{MATMUL_MAPS}], iterator_types = ["parallel", "parallel", "reduction"]}}
       ins(%x, %w : tensor<5x9xi8>, tensor<9x7xi4>) outs(%init : tensor<5x7xi32>) {{
   ^bb0(%a: i8, %b: i4, %acc: i32):
     %0 = arith.extsi %a : i8 to i32
@@ -505,6 +505,80 @@ func.func @f(%x: tensor<5x9xi8>, %init: tensor<5x7xi32>) -> tensor<5x7xi32> {{
     assert text.count("arith.constant dense<") == 0
     after = exact(text, [x, init], (product + init).astype(np.int32))
     assert "arith.constant dense<" in after, "the sums are constants"
+
+
+def test_a_zero_point_along_the_channels_of_the_other_operand() -> None:
+    """`(A[m, k] - z[n]) W[k, n]`: the zero point of A meets the column sums of W channel by channel."""
+    maps = [f"affine_map<(m, n, k) -> ({dims})>" for dims in ("m, k", "k, n", "n", "m, n")]
+    text = f"""
+func.func @f(%x: tensor<5x9xi8>, %w: tensor<9x7xi8>, %z: tensor<7xi8>, %init: tensor<5x7xi32>) -> tensor<5x7xi32> {{
+  %y = linalg.generic {{indexing_maps = [{", ".join(maps)}], iterator_types = ["parallel", "parallel", "reduction"]}}
+      ins(%x, %w, %z : tensor<5x9xi8>, tensor<9x7xi8>, tensor<7xi8>) outs(%init : tensor<5x7xi32>) {{
+  ^bb0(%a: i8, %b: i8, %zero: i8, %acc: i32):
+    %0 = arith.extsi %a : i8 to i32
+    %1 = arith.extui %zero : i8 to i32
+    %2 = arith.subi %0, %1 : i32
+    %3 = arith.extsi %b : i8 to i32
+    %4 = arith.muli %3, %2 : i32
+    %5 = arith.addi %4, %acc : i32
+    linalg.yield %5 : i32
+  }} -> tensor<5x7xi32>
+  return %y : tensor<5x7xi32>
+}}"""
+    rng = np.random.default_rng(6)
+    x, w = random_integers(rng, (5, 9), np.dtype("int8")), random_integers(rng, (9, 7), np.dtype("int8"))
+    z, init = random_integers(rng, (7,), np.dtype("uint8")), random_integers(rng, (5, 7), np.dtype("int32"))
+    factors = x.astype(np.int64)[:, :, None] - z
+    expected = np.einsum("mkn,kn->mn", factors, w.astype(np.int64)) + init
+    exact(text, [x, w, z, init], expected.astype(np.int32))
+
+
+def test_half_precision_sums_do_not_overflow() -> None:
+    """The integer sum, 64 * 127 * 127, is no f16; the scaled one is."""
+    text = f"""
+func.func @f(%x: tensor<1x64xi8>, %w: tensor<64x1xi8>, %s: f16, %init: tensor<1x1xf16>) -> tensor<1x1xf16> {{
+  %y = linalg.generic {{indexing_maps = [{MATMUL_MAPS}], iterator_types = ["parallel", "parallel", "reduction"]}}
+      ins(%x, %w : tensor<1x64xi8>, tensor<64x1xi8>) outs(%init : tensor<1x1xf16>) {{
+  ^bb0(%a: i8, %b: i8, %acc: f16):
+    %0 = arith.sitofp %a : i8 to f16
+    %1 = arith.mulf %0, %s : f16
+    %2 = arith.sitofp %b : i8 to f16
+    %3 = arith.mulf %2, %s : f16
+    %4 = arith.mulf %1, %3 : f16
+    %5 = arith.addf %4, %acc : f16
+    linalg.yield %5 : f16
+  }} -> tensor<1x1xf16>
+  return %y : tensor<1x1xf16>
+}}"""
+    inputs = [np.full((1, 64), 127, np.int8), np.full((64, 1), 127, np.int8)]
+    inputs += [np.array(2.0**-7, np.float16), np.zeros((1, 1), np.float16)]
+    result, after, _ = run(text, inputs, PASS + "{allow-reassociation=true}")
+    assert "arith.muli" in after
+    assert result[0, 0] == np.float16(64 * 127 * 127 * 2.0**-14)
+
+
+@pytest.mark.parametrize("element", ["index", "i64"])
+def test_integers_of_other_kinds_are_left_alone(element: str) -> None:
+    text = f"""
+func.func @f(%x: tensor<2x3x{element}>, %w: tensor<3x2x{element}>, %z: {element}, %init: tensor<2x2x{element}>)
+    -> tensor<2x2x{element}> {{
+  %y = linalg.generic {{indexing_maps = [{MATMUL_MAPS}], iterator_types = ["parallel", "parallel", "reduction"]}}
+      ins(%x, %w : tensor<2x3x{element}>, tensor<3x2x{element}>) outs(%init : tensor<2x2x{element}>) {{
+  ^bb0(%a: {element}, %b: {element}, %acc: {element}):
+    %0 = arith.subi %a, %z : {element}
+    %1 = arith.muli %0, %b : {element}
+    %2 = arith.addi %1, %acc : {element}
+    linalg.yield %2 : {element}
+  }} -> tensor<2x2x{element}>
+  return %y : tensor<2x2x{element}>
+}}"""
+    with ir.Context() as context:
+        module = ir.Module.parse(text)
+        before = str(module)
+        with qt.remarks(context) as remarks:
+            qt.optimize(module, PASS)
+        assert str(module) == before
+        assert [remark.name for remark in remarks] == ([] if element == "index" else ["zero-point-not-bounded"])
 
 
 def float_program(x_scale: str, zero: str) -> str:

@@ -109,6 +109,7 @@ public:
   Matcher(linalg::LinalgOp op, ExprPool &pool, Operation *root)
       : pool(pool), tracer(pool, root) {
     tracer.stopAt(isComputed);
+    tracer.enterDecided();
     result.op = op;
     result.extents = getLoopExtents(op);
     op.getReductionDims(result.summed);
@@ -460,7 +461,7 @@ std::variant<std::monostate, QuantizedContraction, Refusal> Matcher::match() {
   Value accumulator = body->getArguments().back();
   Value value = sum->getOperand(sum->getOperand(0) == accumulator ? 1 : 0);
   Expr term = value == accumulator ? nullptr : readBody(value);
-  if (!term)
+  if (!term || !isa<IntegerType, FloatType>(term->type))
     return std::monostate();
   bool isFloat = isa<FloatType>(term->type);
   if (!(isFloat ? matchFloats(term) : matchIntegers(term)))

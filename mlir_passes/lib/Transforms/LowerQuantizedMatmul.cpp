@@ -359,13 +359,18 @@ Value Lowering::emitResult(OpBuilder &builder, Location loc, Value integerSum) {
                      ? arith::AddIOp::create(b, bodyLoc, extraValues[1], wide)
                      : wide;
         }
+        // An unscaled sum may be too large for less than 32 bits.
+        Type compute =
+            type.getIntOrFloatBitWidth() < 32 ? Type(b.getF32Type()) : type;
         Value result =
-            arith::SIToFPOp::create(b, bodyLoc, type, extraValues[0]);
+            arith::SIToFPOp::create(b, bodyLoc, compute, extraValues[0]);
         for (Value scale : values) {
-          if (scale.getType() != type)
-            scale = arith::ExtFOp::create(b, bodyLoc, type, scale);
+          if (compute != type)
+            scale = arith::ExtFOp::create(b, bodyLoc, compute, scale);
           result = arith::MulFOp::create(b, bodyLoc, result, scale);
         }
+        if (compute != type)
+          result = arith::TruncFOp::create(b, bodyLoc, type, result);
         return hasInit
                    ? arith::AddFOp::create(b, bodyLoc, extraValues[1], result)
                    : result;
