@@ -359,10 +359,13 @@ class Builder:
         to = tensor_type(sizes, ts[0].et)
         return self.define(ts[0].et, sizes, f"tensor.concat dim({axis}) {names} : ({types}) -> {to}")
 
-    def slice(self, t: T, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int] | None = None) -> T:
+    def slice(
+        self, t: T, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int] | None = None, drop: int = 0
+    ) -> T:
+        """``tensor.extract_slice``; the first ``drop`` dims, of size one, are dropped."""
         where = f"{list(offsets)} {list(sizes)} {list(strides or [1] * t.rank)}"
-        to = tensor_type(sizes, t.et)
-        return self.define(t.et, sizes, f"tensor.extract_slice {t.name}{where} : {t.type} to {to}")
+        to = tensor_type(sizes[drop:], t.et)
+        return self.define(t.et, sizes[drop:], f"tensor.extract_slice {t.name}{where} : {t.type} to {to}")
 
     def insert(self, source: T, into: T, offsets: Sequence[int], strides: Sequence[int] | None = None) -> T:
         """``tensor.insert_slice``; leading dims of ``into`` match ``source``, further ones are dropped unit dims."""

@@ -352,6 +352,6 @@ def float8(c: Case, *, et: str, groups: str = "axis", scale_after: bool = False)
 F8 = [P(m=4), P(40, 40, 5, act="bf16"), P(21, 35, None, g=7, act="f16")]
 for et, short in (("f8E4M3FN", "e4m3"), ("f8E5M2", "e5m2")):
     register(f"fp8_{short}", partial(float8, et=et), F8[:2], "fp8")
-    register(f"fp8_{short}_tensor", partial(float8, et=et, groups="tensor"), F8[1:2], "fp8")
+    register(f"fp8_{short}_tensor", partial(float8, et=et, groups="tensor"), F8[:2], "fp8")
     register(f"fp8_{short}_group", partial(float8, et=et, groups="group"), F8[2:], "fp8", "grouped")
-    register(f"fp8_{short}_scale_after", partial(float8, et=et, scale_after=True), F8[1:2], "fp8")
+    register(f"fp8_{short}_scale_after", partial(float8, et=et, scale_after=True), F8[:2], "fp8")

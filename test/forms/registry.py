@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -65,6 +66,20 @@ def register(family: str, form: Form, shapes: Sequence[P], *tags: str) -> None:
     """Add one entry per shape; "hidden" (from the traffic measure) and "exempt" forms are not measurable."""
     kinds = set(tags) if {"hidden", "exempt"} & set(tags) else {*tags, "measurable"}
     CATALOG.extend(Entry(family, form, p, frozenset(kinds)) for p in shapes)
+
+
+def squares() -> list[Entry]:
+    """A square instance of every family that has none: what is transposed by mistake fits there, and shows."""
+    families: dict[str, list[Entry]] = {}
+    for entry in CATALOG:
+        families.setdefault(entry.family, []).append(entry)
+
+    def size(entry: Entry) -> int:  # a multiple of both keeps what the form divides by
+        return math.lcm(entry.p.n, entry.p.k)
+
+    lacking = [e for e in families.values() if all(i.p.n != i.p.k for i in e) and "degenerate" not in e[0].tags]
+    chosen = [min(entries, key=size) for entries in lacking]
+    return [replace(entry, p=replace(entry.p, n=size(entry), k=size(entry))) for entry in chosen]
 
 
 def derived() -> list[Entry]:

@@ -134,6 +134,31 @@ register("slice_k_w8", inner_slice, [P(m=4), P(40, 40, 1)], "sliced")
 register("slice_strided_w8", partial(inner_slice, strided=True), [P(m=4), P(21, 35, None)], "sliced")
 
 
+def stacked_layers(c: Case, *, kind: str = "w8zp", before: bool = False) -> None:
+    """Layers stacked as [2, n, k]; a slice that drops a dim takes each out, ``before`` or after dequantization."""
+    p, b = c.p, c.b
+    x, xt = c.rows()
+    if before:
+        q = quantize(c.rng, (2, p.n, p.k), zp="int", et=p.act)
+        w, stacks = q.values(), [b.weight(q.q, "i8"), b.weight(q.zp, p.act), b.weight(q.scale, p.act)]
+    else:
+        w, wt = dequantized(c, kind, (2, p.n, p.k))
+    for layer in (1, 0):
+        if before:
+            stored, zero, scale = (b.slice(t, [layer, 0, 0], [1, p.n, t.sizes[2]], drop=1) for t in stacks)
+            part = b.binary("mulf", b.binary("subf", b.convert(stored, p.act), zero), scale)
+        else:
+            part = b.slice(wt, [layer, 0, 0], [1, p.n, p.k], drop=1)
+        linear(c, x, xt, w[layer], part)
+
+
+STACKS = [P(m=4), P(40, 40, 1, g=8), P(21, 36, None, g=12, act="f16")]
+# PITFALL 15
+register("stacked_layers_w8", stacked_layers, STACKS, "sliced")
+register("stacked_layers_w4", partial(stacked_layers, kind="w4"), STACKS, "sliced", "grouped")
+register("stacked_layers_w8_storage", partial(stacked_layers, before=True), STACKS, "sliced")
+
+
 def concatenated(c: Case, *, axis: int = 0, kinds: tuple[str, ...] = ("w8", "w8")) -> None:
     """Dequantized weights concatenated along n (axis 0) or k (axis 1), then transposed."""
     p, b = c.p, c.b
@@ -266,8 +291,8 @@ def loop(c: Case, *, kind: str = "w8", inside: bool = False) -> None:
 
 
 SQUARE = [P(48, 48, 4), P(40, 40, None, g=20)]
-register("for_captured_w8", loop, SQUARE, "region")
-register("for_inside_w4", partial(loop, kind="w4", inside=True), SQUARE, "region", "grouped")
+register("for_captured_w8", loop, SQUARE, "region", "square")
+register("for_inside_w4", partial(loop, kind="w4", inside=True), SQUARE, "region", "grouped", "square")
 
 
 def branch(c: Case) -> None:
@@ -333,7 +358,7 @@ QUANT = [P(), P(40, 40, 5, g=8), P(21, 35, None, g=7, where="arg")]
 register("quant_layer_i8", partial(quant_dialect, how="layer"), QUANT, "quant")
 register("quant_layer_u8", partial(quant_dialect, how="layer", signed=False), QUANT, "quant", "unsigned", "hidden")
 register("quant_axis_i8", partial(quant_dialect, how="axis"), QUANT, "quant")
-register("quant_axis_i8_narrow", partial(quant_dialect, how="axis", narrow_range=True), QUANT[1:2], "quant")
+register("quant_axis_i8_narrow", partial(quant_dialect, how="axis", narrow_range=True), QUANT[:2], "quant")
 register("quant_block_i8", partial(quant_dialect, how="block"), QUANT, "quant", "grouped")
 register("quant_block_i4", partial(quant_dialect, how="block", et="i4"), QUANT[:2], "quant", "grouped", "narrow")
 register("quant_axis_i4", partial(quant_dialect, how="axis", et="i4"), QUANT[:2], "quant", "narrow")

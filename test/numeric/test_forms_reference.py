@@ -14,6 +14,15 @@ def test_names_are_unique() -> None:
     assert len(set(NAMES)) == len(NAMES)
 
 
+# PITFALL 11
+def test_every_form_has_a_square_and_a_non_square_instance() -> None:
+    shapes: dict[str, set[bool]] = {}
+    for entry in CATALOG:
+        if not {"degenerate", "square"} & entry.tags:
+            shapes.setdefault(entry.family, set()).add(entry.p.n == entry.p.k)
+    assert {family for family, kinds in shapes.items() if len(kinds) != 2} == set()
+
+
 @pytest.mark.parametrize("entry", ALL, ids=lambda e: e.name)
 def test_program_verifies(entry: Entry) -> None:
     program = entry.build()
