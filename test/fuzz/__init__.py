@@ -1,0 +1,1 @@
+"""Differential fuzzing: random programs, executed before and after every pipeline and compared."""
