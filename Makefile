@@ -17,7 +17,7 @@ CPP := $(filter %.cpp %.h,$(SOURCES))
 STOCK = $(BIN)/qtranspose-opt --linalg-generalize-named-ops --linalg-fold-unit-extent-dims --linalg-fuse-elementwise-ops \
 	--canonicalize --cse
 
-.PHONY: help build demo test lint format docs bench lock clean
+.PHONY: help build demo test lint format docs bench fuzz lock clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list.
@@ -49,6 +49,10 @@ docs: $(VENV)/.build-deps ## Regenerate docs/passes.md and docs/refusals.md from
 bench: build ## Measure weight traffic on the test inputs beside stock MLIR, and pipeline time on Llama decoders.
 	$(BIN)/python benchmarks/coverage.py test/Inputs --rival '$(STOCK) {in} -o {out}'
 	$(BIN)/python benchmarks/llama.py
+
+fuzz: build $(VENV)/.dev-deps ## Run N random programs (make fuzz N=1000 SEED=0) before and after every pipeline and compare.
+	cd test && ../$(BIN)/python -m fuzz.run --cases $(or $(N),1000) --seed $(or $(SEED),0) --log ../docs/fuzz-log.jsonl \
+	  --findings ../build/fuzz
 
 lock: ## Regenerate requirements/*.txt from requirements/*.in (needs uv on PATH).
 	for name in build dev; do (cd requirements && UV_CUSTOM_COMPILE_COMMAND='make lock' uv pip compile --quiet --universal \

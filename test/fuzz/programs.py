@@ -139,12 +139,7 @@ class Writer:
             self.rng.shuffle(permutation)
         out = self.empty([(tensor, dim) for dim in permutation], tensor.et)
         if self.chance(0.25):
-            inverse = ", ".join(f"d{permutation.index(dim)}" for dim in range(len(permutation)))
-            return (
-                self.elementwise([(tensor, inverse)], out, [f"%r = arith.bitcast %x0 : {tensor.et} to {tensor.et}"])
-                if (self.chance(0.2))
-                else self.copied(tensor, inverse, out)
-            )
+            return self.copied(tensor, ", ".join(f"d{permutation.index(dim)}" for dim in range(len(permutation))), out)
         return self.result(
             out,
             f"linalg.transpose ins({tensor.name} : {tensor.type}) outs({out.name} : {out.type}) "
@@ -313,7 +308,8 @@ class Writer:
         order = ("%x, %y", "%y, %x")[self.chance(0.3)]
         return self.result(
             init,
-            f'linalg.generic {{indexing_maps = [{maps}], iterator_types = ["parallel", "parallel", "reduction"]}} {head} '
+            f"linalg.generic {{indexing_maps = [{maps}], "
+            f'iterator_types = ["parallel", "parallel", "reduction"]}} {head} '
             f"{{\n  ^bb0(%x: {et}, %y: {et}, %acc: {et}):\n    %p = arith.mulf {order} : {et}\n"
             f"    %s = arith.addf %acc, %p : {et}\n    linalg.yield %s : {et}\n  }} -> {tail}",
         )
