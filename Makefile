@@ -43,7 +43,7 @@ format: $(VENV)/.dev-deps ## Format all sources.
 	$(BIN)/ruff format
 	$(BIN)/clang-format -i $(CPP)
 
-docs: $(VENV)/.build-deps ## Regenerate docs/passes.md and docs/refusals.md from the sources.
+docs: $(VENV)/.build-deps ## Regenerate the pages of docs/ that are made from the sources.
 	$(BIN)/python docs/generate.py
 
 bench: build ## Measure weight traffic on the test inputs beside stock MLIR, and pipeline time on Llama decoders.

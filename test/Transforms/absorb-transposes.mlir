@@ -82,6 +82,7 @@ func.func @merge_heads(%a: tensor<4x5x16xf32>, %w: tensor<64x10xf32>, %c: tensor
 // CHECK:         %[[D:.*]] = tensor.dim %[[R]], %c1
 // CHECK:         return %[[R]], %[[D]]
 // REMARK: Function=into_source | Remark="the source is written in this order"
+// PITFALL 16
 func.func @into_source(%a: tensor<?x5xf32>, %b: tensor<5x?xf32>, %m: index, %n: index) -> (tensor<?x?xf32>, index) {
   %zero = arith.constant 0.0 : f32
   %c0 = arith.constant 0 : index
@@ -124,6 +125,7 @@ func.func @split_source(%a: tensor<5x6xf32>, %w: tensor<6x64xf32>) -> tensor<4x5
 // CHECK:         %[[INIT:.*]] = linalg.generic {indexing_maps = [#{{.*}}, #{{.*}}], {{.*}} ins(%{{.*}} : tensor<4xf32>) outs(%{{.*}} : tensor<7x4xf32>)
 // CHECK:         %[[R:.*]] = linalg.generic {{.*}} outs(%[[INIT]] : tensor<7x4xf32>)
 // CHECK:         return %[[R]]
+// PITFALL 17
 func.func @accumulator(%a: tensor<4x5xf32>, %b: tensor<5x7xf32>, %bias: tensor<4xf32>) -> tensor<7x4xf32> {
   %e = tensor.empty() : tensor<4x7xf32>
   %i = linalg.broadcast ins(%bias : tensor<4xf32>) outs(%e : tensor<4x7xf32>) dimensions = [1]
@@ -199,6 +201,7 @@ func.func @cancel(%a: tensor<4x6x5xf32>) -> (tensor<24x5xf32>, tensor<4x6x5xf32>
 // CHECK:         %[[C:.*]] = tensor.collapse_shape %[[A]] {{.*}} into tensor<4x8xf32>
 // CHECK:         %[[R:.*]] = tensor.expand_shape %[[C]] {{.*}} into tensor<1x4x1x8xf32>
 // CHECK:         return %[[R]]
+// PITFALL 15
 func.func @unit_dims(%a: tensor<1x1x4x8xf32>) -> tensor<1x4x1x8xf32> {
   %e = tensor.empty() : tensor<1x4x1x8xf32>
   %t = linalg.transpose ins(%a : tensor<1x1x4x8xf32>) outs(%e : tensor<1x4x1x8xf32>) permutation = [0, 2, 1, 3]

@@ -33,6 +33,7 @@ func.func @source_used_elsewhere(%a: tensor<4x5xf32>) -> (tensor<5x4xf32>, tenso
 
 // CHECK: remark: [Missed] layout-fixed-on-both-sides {{.*}} Function=one_reader_cannot | {{.*}}'func.call' reads it
 func.func private @callee(tensor<5x4xf32>)
+// PITFALL 27
 func.func @one_reader_cannot(%a: tensor<4x5xf32>) -> tensor<5x4xf32> {
   %e = tensor.empty() : tensor<5x4xf32>
   %t = linalg.transpose ins(%a : tensor<4x5xf32>) outs(%e : tensor<5x4xf32>) permutation = [1, 0]
@@ -96,6 +97,7 @@ func.func @library_call(%a: tensor<4x5xf32>) -> tensor<5x4xf32> {
 // -----
 
 // CHECK: remark: [Missed] tensor-encoding {{.*}} Function=encoding |
+// PITFALL 21
 func.func @encoding(%a: tensor<4x5xf32, "blocked">) -> tensor<5x4xf32> {
   %e = tensor.empty() : tensor<5x4xf32>
   %t = linalg.transpose ins(%a : tensor<4x5xf32, "blocked">) outs(%e : tensor<5x4xf32>) permutation = [1, 0]
@@ -116,6 +118,7 @@ func.func @attribute(%a: tensor<4x5xf32>) -> tensor<5x4xf32> {
 // -----
 
 // CHECK: remark: [Missed] memref-operands {{.*}} Function=memrefs |
+// PITFALL 20
 func.func @memrefs(%a: memref<4x5xf32>, %b: memref<5x4xf32>) {
   linalg.transpose ins(%a : memref<4x5xf32>) outs(%b : memref<5x4xf32>) permutation = [1, 0]
   return
@@ -135,6 +138,7 @@ func.func @dead(%a: tensor<4x5xf32>) {
 // The groups of the reader's reshape and of the slice do not meet.
 
 // CHECK: remark: [Missed] not-factorable {{.*}} Function=not_factorable |
+// PITFALL 13
 func.func @not_factorable(%a: tensor<5x6xf32>) -> tensor<3x8xf32> {
   %e = tensor.empty() : tensor<6x5xf32>
   %t = linalg.transpose ins(%a : tensor<5x6xf32>) outs(%e : tensor<6x5xf32>) permutation = [1, 0]

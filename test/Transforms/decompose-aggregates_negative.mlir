@@ -19,6 +19,7 @@ func.func @one_dynamic_size(%x: tensor<?x4xf32>, %m: index, %y: tensor<4x6xf32>)
 
 // Upstream decomposes tensors only, and aborts on buffers.
 
+// PITFALL 9
 func.func @buffers(%x: memref<2x3xf32>, %o: memref<2x3xf32>) {
   // expected-error @+1 {{must be decomposed before it is bufferized}}
   linalg.softmax dimension(1) ins(%x : memref<2x3xf32>) outs(%o : memref<2x3xf32>)

@@ -86,6 +86,7 @@ func.func @chain(%x: tensor<1x64xf32>, %q: tensor<48x64xi8>, %zp: tensor<48x1xf3
 // CHECK:         return %[[W]]
 #id = affine_map<(d0, d1) -> (d0, d1)>
 #axis = affine_map<(d0, d1) -> (d0)>
+// PITFALL 22
 func.func @fused_unsigned(%q: tensor<48x64xi8>, %zp: tensor<48xi8>, %scale: tensor<48xbf16>, %gain: bf16)
     -> tensor<64x48xbf16> {
   %e = tensor.empty() : tensor<48x64xbf16>
@@ -120,6 +121,7 @@ func.func @fused_unsigned(%q: tensor<48x64xi8>, %zp: tensor<48xi8>, %scale: tens
 #id = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
 #first = affine_map<(d0, d1, d2) -> (d0)>
 #pair = affine_map<(d0, d1, d2) -> (d0, 0, d2)>
+// PITFALL 10
 func.func @perm_120(%q: tensor<2x3x5xi8>, %zp: tensor<2xi8>, %scale: tensor<2x1x5xf16>) -> tensor<3x5x2xf16> {
   %e = tensor.empty() : tensor<2x3x5xf16>
   %0 = linalg.generic {indexing_maps = [#id, #first, #pair, #id], iterator_types = ["parallel", "parallel", "parallel"]}
@@ -145,6 +147,7 @@ func.func @perm_120(%q: tensor<2x3x5xi8>, %zp: tensor<2xi8>, %scale: tensor<2x1x
 // CHECK-SAME:      ins(%{{.+}} : tensor<2x3x5xi8>, tensor<2xf64>) outs(%{{.+}} : tensor<5x2x3xf64>)
 #id = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
 #first = affine_map<(d0, d1, d2) -> (d0)>
+// PITFALL 10
 func.func @perm_201(%q: tensor<2x3x5xi8>, %scale: tensor<2xf64>) -> tensor<5x2x3xf64> {
   %e = tensor.empty() : tensor<2x3x5xf64>
   %0 = linalg.generic {indexing_maps = [#id, #first, #id], iterator_types = ["parallel", "parallel", "parallel"]}
@@ -180,6 +183,7 @@ func.func @perm_201(%q: tensor<2x3x5xi8>, %scale: tensor<2xf64>) -> tensor<5x2x3
 // CHECK-NOT:     linalg.{{generic|transpose}}
 // CHECK:         return %[[G1]], %{{.+}} : tensor<?x?x?xf32>, index
 #id = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+// PITFALL 16
 func.func @dynamic(%q: tensor<?x?x?xi8>, %a: index, %b: index, %c: index, %dest: tensor<?x?x?xf32>)
     -> (tensor<?x?x?xf32>, index) {
   %c1 = arith.constant 1 : index
@@ -364,6 +368,7 @@ func.func @stored_transposed(%q: tensor<48x64xi8>, %zp: tensor<48xi32>) -> tenso
 #id2 = affine_map<(d0, d1) -> (d0, d1)>
 #id = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
 #bcast = affine_map<(d0, d1, d2) -> (d1, d2)>
+// PITFALL 14
 func.func @broadcast(%q: tensor<3x5xi8>) -> tensor<2x5x3xf32> {
   %e = tensor.empty() : tensor<3x5xf32>
   %0 = linalg.generic {indexing_maps = [#id2, #id2], iterator_types = ["parallel", "parallel"]}
@@ -392,6 +397,7 @@ func.func @broadcast(%q: tensor<3x5xi8>) -> tensor<2x5x3xf32> {
 // CHECK-NEXT:    return %[[A]], %[[B]], %[[C]]
 // REMARK-DAG:  [Passed] cancel-transposes {{.*}} Function=cancel
 // REMARK-DAG:  [Passed] forward-identity {{.*}} Function=cancel
+// PITFALL 20
 func.func @cancel(%a: tensor<3x5xf32>, %b: tensor<?x5xf32>, %c: tensor<7xf32, "enc">)
     -> (tensor<3x5xf32>, tensor<?x5xf32>, tensor<7xf32, "enc">) {
   %f = tensor.empty() : tensor<5x3xf32>
@@ -467,6 +473,7 @@ func.func @in_the_middle(%q: tensor<48x64xi8>, %scale: tensor<64xf32>) -> tensor
 // CHECK-SAME:      attrs =  {layer = 3 : i32, tag = "w"}
 // CHECK-NOT:     linalg.transpose
 #id = affine_map<(d0, d1) -> (d0, d1)>
+// PITFALL 21
 func.func @attributes(%q: tensor<48x64xi8>) -> tensor<64x48xf32, "enc"> {
   %dead = arith.constant 7 : i32
   %again = arith.constant 7 : i32

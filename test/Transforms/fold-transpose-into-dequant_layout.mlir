@@ -80,6 +80,7 @@ func.func @stored_as_kn(%x: tensor<7x5xf32>, %q: tensor<5x3xi8>, %scale: tensor<
 // CHECK:         linalg.generic {indexing_maps = [#[[$VECTOR]], #[[$MATRIX]], #[[$RESULT]]], iterator_types = ["parallel", "reduction"]}
 // CHECK-SAME:      ins(%{{.+}}, %{{.+}} : tensor<5xf32>, tensor<3x5xf32>) outs(%{{.+}} : tensor<3xf32>) attrs =  {tag = "y"}
 #id = affine_map<(d0, d1) -> (d0, d1)>
+// PITFALL 2
 func.func @vecmat(%x: tensor<5xf32>, %q: tensor<3x5xi8>, %acc: tensor<3xf32>) -> tensor<3xf32> {
   %e = tensor.empty() : tensor<3x5xf32>
   %w = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}

@@ -73,6 +73,7 @@ func.func @behind_broadcast(%x: tensor<?x1x5xf64>, %q: tensor<3x5xi8>, %b: tenso
 // REMARK:      [Passed] fold-transpose {{.*}} Function=per_use
 // REMARK:      [Missed] more-than-one-row {{.*}} Function=per_use | Reason="the left operand has 7 rows"
 #id = affine_map<(d0, d1) -> (d0, d1)>
+// PITFALL 27
 func.func @per_use(%x: tensor<1x5xf32>, %z: tensor<7x5xf32>, %q: tensor<3x5xi8>, %acc: tensor<1x3xf32>, %bcc: tensor<7x3xf32>)
     -> (tensor<1x3xf32>, tensor<7x3xf32>) {
   %e = tensor.empty() : tensor<3x5xf32>

@@ -16,6 +16,7 @@
 // READ:          %[[T:.+]] = linalg.transpose ins(%[[W]] :
 // CHECK:         return %[[T]], %[[W]]
 #id = affine_map<(d0, d1) -> (d0, d1)>
+// PITFALL 27
 func.func @root(%q: tensor<3x5xi8>) -> (tensor<5x3xf32>, tensor<3x5xf32>) {
   %e = tensor.empty() : tensor<3x5xf32>
   %0 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
@@ -48,6 +49,7 @@ func.func @root(%q: tensor<3x5xi8>) -> (tensor<5x3xf32>, tensor<3x5xf32>) {
 // CHECK-NOT:     linalg.transpose
 // CHECK:         return %[[T]], %[[W]]
 #id = affine_map<(d0, d1) -> (d0, d1)>
+// PITFALL 27
 func.func @inside(%q: tensor<?x?xi32>, %scale: f16, %e: tensor<?x?xf16>, %f: tensor<?x?xf16>)
     -> (tensor<?x?xf16>, tensor<?x?xf16>) {
   %0 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}

@@ -106,6 +106,7 @@ func.func @integer_matmul(%x: tensor<1x3xi8>, %q: tensor<2x3xi8>, %acc: tensor<1
 
 // CHECK: remark: [Missed] data-movement-in-between | {{.*}} Function=reshape | Reason="'tensor.collapse_shape' stands above the transpose"
 #id = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+// PITFALL 13
 func.func @reshape(%q: tensor<3x2x5xi8>) -> tensor<10x3xf32> {
   %dead = arith.constant 7 : i32
   %again = arith.constant 7 : i32
@@ -157,6 +158,7 @@ func.func @reduction(%q: tensor<3x5x2xi8>) -> tensor<5x3xf32> {
 
 // CHECK: remark: [Missed] reads-its-init | {{.*}} Function=reads_outs
 #id = affine_map<(d0, d1) -> (d0, d1)>
+// PITFALL 18
 func.func @reads_outs(%q: tensor<3x5xi8>, %e: tensor<3x5xf32>) -> tensor<5x3xf32> {
   %dead = arith.constant 7 : i32
   %again = arith.constant 7 : i32
@@ -176,6 +178,7 @@ func.func @reads_outs(%q: tensor<3x5xi8>, %e: tensor<3x5xf32>) -> tensor<5x3xf32
 
 // CHECK: remark: [Missed] several-results | {{.*}} Function=two_results | Reason="'linalg.generic' has 2 results"
 #id = affine_map<(d0, d1) -> (d0, d1)>
+// PITFALL 18
 func.func @two_results(%q: tensor<3x5xi8>) -> (tensor<5x3xf32>, tensor<3x5xf32>) {
   %dead = arith.constant 7 : i32
   %again = arith.constant 7 : i32
@@ -196,6 +199,7 @@ func.func @two_results(%q: tensor<3x5xi8>) -> (tensor<5x3xf32>, tensor<3x5xf32>)
 
 // CHECK: remark: [Missed] uses-index | {{.*}} Function=index
 #id = affine_map<(d0, d1) -> (d0, d1)>
+// PITFALL 18
 func.func @index(%q: tensor<3x5xi8>) -> tensor<5x3xf32> {
   %dead = arith.constant 7 : i32
   %again = arith.constant 7 : i32
@@ -220,6 +224,7 @@ func.func @index(%q: tensor<3x5xi8>) -> tensor<5x3xf32> {
 
 // CHECK: remark: [Missed] gathers-elements | {{.*}} Function=gather | Reason="the body reads a tensor through 'tensor.extract'"
 #id = affine_map<(d0, d1) -> (d0, d1)>
+// PITFALL 18
 func.func @gather(%q: tensor<3x5xi8>, %table: tensor<16xf32>) -> tensor<5x3xf32> {
   %dead = arith.constant 7 : i32
   %again = arith.constant 7 : i32
@@ -284,6 +289,7 @@ func.func @library(%q: tensor<3x5xi8>) -> tensor<5x3xf32> {
 // CHECK-DAG: remark: [Missed] memref-operands | {{.*}} Function=buffers
 #id = affine_map<(d0, d1) -> (d0, d1)>
 #permuted = affine_map<(d0, d1) -> (d1, d0)>
+// PITFALL 20
 func.func @buffers(%a: memref<3x5xf32>, %b: memref<5x3xf32>) {
   %dead = arith.constant 7 : i32
   %again = arith.constant 7 : i32
@@ -303,6 +309,7 @@ func.func @buffers(%a: memref<3x5xf32>, %b: memref<5x3xf32>) {
 // CHECK-DAG: remark: [Missed] tensor-encoding | {{.*}} Function=encoding | Reason="the result of 'linalg.generic' has an encoding"
 // CHECK-DAG: remark: [Missed] tensor-encoding | {{.*}} Function=encoding | Reason="the transpose cancels, but its result's encoding differs"
 #id = affine_map<(d0, d1) -> (d0, d1)>
+// PITFALL 21
 func.func @encoding(%q: tensor<3x5xi8>, %x: tensor<3xf32>, %o: tensor<3xf32, "rows">)
     -> (tensor<5x3xf32>, tensor<3xf32, "rows">) {
   %dead = arith.constant 7 : i32
@@ -326,6 +333,7 @@ func.func @encoding(%q: tensor<3x5xi8>, %x: tensor<3xf32>, %o: tensor<3xf32, "ro
 
 // CHECK: remark: [Missed] quantized-element-type | {{.*}} Function=quant | Reason="'quant.dcast' has a quantized element type"
 !axis = !quant.uniform<i8:f32:0, {1.0, 0.5, 0.25}>
+// PITFALL 3
 func.func @quant(%q: tensor<3x5xi8>) -> tensor<5x3xf32> {
   %dead = arith.constant 7 : i32
   %again = arith.constant 7 : i32
@@ -411,6 +419,7 @@ func.func @dead(%q: tensor<3x5xi8>, %x: tensor<3xf32>) {
 #permuted = affine_map<(d0, d1) -> (d1, d0)>
 #second = affine_map<(d0, d1) -> (d1)>
 #twice = affine_map<(d0, d1) -> (d0, d0)>
+// PITFALL 19
 func.func @near_misses(%q: tensor<3x3xi8>, %x: tensor<3xf32>, %s: f32) -> (tensor<3x3xf32>, tensor<3x3xf32>, tensor<3x3xf16>,
                                                             tensor<3x3xf32>, tensor<3x3xf32>) {
   %dead = arith.constant 7 : i32

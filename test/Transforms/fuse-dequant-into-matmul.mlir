@@ -121,6 +121,7 @@ func.func @grouped(%x: tensor<4x64xf32>, %q: tensor<48x4x16xi8>, %s: tensor<48x4
 // CHECK:         return %[[G]] : tensor<4x48xf32>
 #id = affine_map<(d0, d1) -> (d0, d1)>
 #row = affine_map<(d0, d1) -> (d0)>
+// PITFALL 13
 func.func @nibbles(%x: tensor<4x64xf32>, %q: tensor<48x32xi8>, %s: tensor<48xf32>) -> tensor<4x48xf32> {
   %zero = arith.constant 0.0 : f32
   %0 = tensor.empty() : tensor<4x48xf32>
@@ -444,6 +445,7 @@ func.func @batched(%x: tensor<2x4x6xf32>, %q: tensor<2x5x6xi8>, %s: tensor<2x5xf
 // CHECK:         return %[[G]] : tensor<2x4x5xf32>
 #id = affine_map<(d0, d1) -> (d0, d1)>
 #row = affine_map<(d0, d1) -> (d0)>
+// PITFALL 14
 func.func @broadcast_over_batch(%x: tensor<2x4x6xf32>, %q: tensor<5x6xi8>, %s: tensor<5xf32>) -> tensor<2x4x5xf32> {
   %zero = arith.constant 0.0 : f32
   %0 = tensor.empty() : tensor<2x4x5xf32>
@@ -744,6 +746,7 @@ func.func @joined_along_the_sum(%x: tensor<4x64xf32>, %q: tensor<48x24xi8>, %s: 
 // CHECK:           linalg.yield %[[V12]] : f32
 // CHECK:         return %[[G]] : tensor<4x48xf32>
 #id = affine_map<(d0, d1) -> (d0, d1)>
+// PITFALL 23
 func.func @ragged_words(%x: tensor<4x60xf32>, %q: tensor<48x8xi32>) -> tensor<4x48xf32> {
   %zero = arith.constant 0.0 : f32
   %0 = tensor.empty() : tensor<4x48xf32>
@@ -1030,6 +1033,7 @@ func.func @unknown_rows(%x: tensor<?x64xf32>, %q: tensor<48x64xi8>, %s: tensor<4
 // CHECK:         return %[[G]] : tensor<4x48xf32>
 #id = affine_map<(d0, d1) -> (d0, d1)>
 #row = affine_map<(d0, d1) -> (d0)>
+// PITFALL 17
 func.func @bias_as_init(%x: tensor<4x64xf32>, %q: tensor<48x64xi8>, %s: tensor<48xf32>, %init: tensor<4x48xf32>)
     -> tensor<4x48xf32> {
   %ew = tensor.empty() : tensor<48x64xf32>
@@ -1071,6 +1075,7 @@ func.func @bias_as_init(%x: tensor<4x64xf32>, %q: tensor<48x64xi8>, %s: tensor<4
 // CHECK:         return %[[E]] : tensor<1x1x48xf32>
 #id = affine_map<(d0, d1) -> (d0, d1)>
 #row = affine_map<(d0, d1) -> (d0)>
+// PITFALL 15
 func.func @unit_dims(%x: tensor<1x1x64xf32>, %q: tensor<48x64xi8>, %s: tensor<48xf32>, %init: tensor<1x1x48xf32>)
     -> tensor<1x1x48xf32> {
   %ew = tensor.empty() : tensor<48x64xf32>
@@ -1111,6 +1116,7 @@ func.func @unit_dims(%x: tensor<1x1x64xf32>, %q: tensor<48x64xi8>, %s: tensor<48
 // CHECK:         return %[[G]] : tensor<4x48xf32>
 #id = affine_map<(d0, d1) -> (d0, d1)>
 #row = affine_map<(d0, d1) -> (d0)>
+// PITFALL 15
 func.func @no_terms(%x: tensor<4x0xf32>, %q: tensor<48x0xi8>, %s: tensor<48xf32>, %init: tensor<4x48xf32>)
     -> tensor<4x48xf32> {
   %ew = tensor.empty() : tensor<48x0xf32>
@@ -1254,6 +1260,7 @@ func.func @multiply_then_add(%v: tensor<64xf32>, %q: tensor<48x64xi8>, %s: tenso
 // CHECK:         return %[[G]], %[[G2]] : tensor<4x48xf32>, tensor<9x64xf32>
 #id = affine_map<(d0, d1) -> (d0, d1)>
 #row = affine_map<(d0, d1) -> (d0)>
+// PITFALL 27
 func.func @shared(%x: tensor<4x64xf32>, %x2: tensor<9x48xf32>, %q: tensor<48x64xi8>, %s: tensor<48xf32>,
     %init: tensor<4x48xf32>, %init2: tensor<9x64xf32>) -> (tensor<4x48xf32>, tensor<9x64xf32>) {
   %ew = tensor.empty() : tensor<48x64xf32>

@@ -356,6 +356,7 @@ func.func @ragged_int_activation(%x: tensor<4x60xi8>, %q: tensor<20x60xi8>, %z: 
 #x = affine_map<(m, n, k) -> (m, k)>
 #w = affine_map<(m, n, k) -> (n, k)>
 #y = affine_map<(m, n, k) -> (m, n)>
+// PITFALL 12
 func.func @ragged_k_second_group(%x: tensor<4x60xf32>, %q: tensor<20x60xi8>, %sa: tensor<20x4xf32>,
     %sb: tensor<20x9xf32>, %init: tensor<4x20xf32>) -> tensor<4x20xf32> {
   %e = tensor.empty() : tensor<20x60xf32>
@@ -383,6 +384,7 @@ func.func @ragged_k_second_group(%x: tensor<4x60xf32>, %q: tensor<20x60xi8>, %sa
 #x = affine_map<(m, n, k) -> (m, k)>
 #w = affine_map<(m, n, k) -> (n, k)>
 #y = affine_map<(m, n, k) -> (m, n)>
+// PITFALL 12
 func.func @ragged_n(%x: tensor<4x32xf32>, %q: tensor<20x32xi8>, %sa: tensor<3x32xf32>, %init: tensor<4x20xf32>)
     -> tensor<4x20xf32> {
   %e = tensor.empty() : tensor<20x32xf32>
@@ -622,6 +624,7 @@ func.func @sum_of_differences(%x: tensor<4x64xf32>, %q: tensor<48x64xi8>, %s: te
 #x = affine_map<(m, n, k) -> (m, k)>
 #w = affine_map<(m, n, k) -> (n, k)>
 #y = affine_map<(m, n, k) -> (m, n)>
+// PITFALL 19
 func.func @max_reduction(%x: tensor<4x64xf32>, %q: tensor<48x64xi8>, %s: tensor<48xf32>, %init: tensor<4x48xf32>)
     -> tensor<4x48xf32> {
   %e = tensor.empty() : tensor<48x64xf32>
@@ -651,6 +654,7 @@ func.func @max_reduction(%x: tensor<4x64xf32>, %q: tensor<48x64xi8>, %s: tensor<
 #x = affine_map<(m, n, k) -> (m, k)>
 #w = affine_map<(m, n, k) -> (n, k)>
 #y = affine_map<(m, n, k) -> (m, n)>
+// PITFALL 19
 func.func @sub_reduction(%x: tensor<4x64xf32>, %q: tensor<48x64xi8>, %s: tensor<48xf32>, %init: tensor<4x48xf32>)
     -> tensor<4x48xf32> {
   %e = tensor.empty() : tensor<48x64xf32>
@@ -680,6 +684,7 @@ func.func @sub_reduction(%x: tensor<4x64xf32>, %q: tensor<48x64xi8>, %s: tensor<
 #x = affine_map<(m, n, k) -> (m, k)>
 #w = affine_map<(m, n, k) -> (n, k)>
 #y = affine_map<(m, n, k) -> (m, n)>
+// PITFALL 19
 func.func @dropped_accumulator(%x: tensor<4x64xf32>, %q: tensor<48x64xi8>, %s: tensor<48xf32>,
     %init: tensor<4x48xf32>) -> tensor<4x48xf32> {
   %e = tensor.empty() : tensor<48x64xf32>
@@ -770,6 +775,7 @@ func.func @accumulator_scaled(%x: tensor<4x64xf32>, %q: tensor<48x64xi8>, %s: te
 #x = affine_map<(m, n, k) -> (m, k)>
 #w = affine_map<(m, n, k) -> (n, k)>
 #y = affine_map<(m, n, k) -> (m, n)>
+// PITFALL 18
 func.func @index_in_body(%x: tensor<4x64xf32>, %q: tensor<48x64xi8>, %s: tensor<48xf32>, %init: tensor<4x48xf32>)
     -> tensor<4x48xf32> {
   %e = tensor.empty() : tensor<48x64xf32>
@@ -841,6 +847,7 @@ func.func @concat_along_k_index(%x: tensor<4x32xf32>, %q: tensor<12x10xi8>, %q2:
 #x = affine_map<(m, n, k) -> (m, k)>
 #w = affine_map<(m, n, k) -> (n, k)>
 #y = affine_map<(m, n, k) -> (m, n)>
+// PITFALL 18
 func.func @producer_reads_outs(%x: tensor<4x64xf32>, %q: tensor<48x64xi8>, %s: tensor<48xf32>,
     %init: tensor<4x48xf32>, %b: tensor<48x64xf32>) -> tensor<4x48xf32> {
   %w = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
@@ -866,6 +873,7 @@ func.func @producer_reads_outs(%x: tensor<4x64xf32>, %q: tensor<48x64xi8>, %s: t
 #x = affine_map<(m, n, k) -> (m, k)>
 #w = affine_map<(m, n, k) -> (n, k)>
 #y = affine_map<(m, n, k) -> (m, n)>
+// PITFALL 18
 func.func @several_results(%x: tensor<4x64xf32>, %q: tensor<48x64xi8>, %s: tensor<48xf32>,
     %init: tensor<4x48xf32>) -> tensor<4x48xf32> {
   %e = tensor.empty() : tensor<48x64xf32>
@@ -920,6 +928,7 @@ func.func @odd_i1(%x: tensor<4x64xf32>, %q: tensor<48x64xi1>, %s: tensor<48xf32>
 #x = affine_map<(m, n, k) -> (m, k)>
 #w = affine_map<(m, n, k) -> (n, k)>
 #y = affine_map<(m, n, k) -> (m, n)>
+// PITFALL 23
 func.func @odd_i3(%x: tensor<4x64xf32>, %q: tensor<48x64xi3>, %s: tensor<48xf32>, %init: tensor<4x48xf32>)
     -> tensor<4x48xf32> {
   %e = tensor.empty() : tensor<48x64xf32>
@@ -945,6 +954,7 @@ func.func @odd_i3(%x: tensor<4x64xf32>, %q: tensor<48x64xi3>, %s: tensor<48xf32>
 #x = affine_map<(m, n, k) -> (m, k)>
 #w = affine_map<(m, n, k) -> (n, k)>
 #y = affine_map<(m, n, k) -> (m, n)>
+// PITFALL 23
 func.func @odd_i5(%x: tensor<4x64xf32>, %q: tensor<48x64xi5>, %s: tensor<48xf32>, %init: tensor<4x48xf32>)
     -> tensor<4x48xf32> {
   %e = tensor.empty() : tensor<48x64xf32>
@@ -1057,6 +1067,7 @@ func.func @all_unit(%x: tensor<1x1xf32>, %q: tensor<1x1xi8>, %s: tensor<1xf32>, 
 #x = affine_map<(m, n, k) -> (m, k)>
 #w = affine_map<(m, n, k) -> (n, k)>
 #y = affine_map<(m, n, k) -> (m, n)>
+// PITFALL 16
 func.func @all_dynamic(%x: tensor<?x?xf32>, %q: tensor<?x?xi8>, %s: tensor<?xf32>, %init: tensor<?x?xf32>)
     -> tensor<?x?xf32> {
   %c0 = arith.constant 0 : index
@@ -1511,6 +1522,7 @@ func.func @two_reductions(%x: tensor<4x8x8xf32>, %q: tensor<48x64xi8>, %s: tenso
 #x = affine_map<(m, n, k) -> (m, k)>
 #w = affine_map<(m, n, k) -> (n, k)>
 #y = affine_map<(m, n, k) -> (m, n)>
+// PITFALL 29
 func.func @second_operand_only(%a: tensor<3x32xi32>, %q: tensor<24x64xi8>, %s: tensor<24xf32>,
     %init: tensor<20x24xf32>) -> tensor<20x24xf32> {
   %e0 = tensor.empty() : tensor<20x64xf32>
@@ -1616,6 +1628,7 @@ func.func @memref_leaf(%x: tensor<4x64xf32>, %mem: memref<48x64xi8>, %s: tensor<
 #x = affine_map<(m, n, k) -> (m, k)>
 #w = affine_map<(m, n, k) -> (n, k)>
 #y = affine_map<(m, n, k) -> (m, n)>
+// PITFALL 20
 func.func @memrefs(%x: memref<4x64xf32>, %q: memref<48x64xi8>, %w: memref<48x64xf32>, %init: memref<4x48xf32>) {
   linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
       ins(%q : memref<48x64xi8>) outs(%w : memref<48x64xf32>) {

@@ -13,6 +13,7 @@
 
 // CHECK: remark: [Missed] tensor-encoding | {{.*}} Function=encoded_storage | Reason="reads a block argument"
 #id = affine_map<(d0, d1) -> (d0, d1)>
+// PITFALL 21
 func.func @encoded_storage(%x: tensor<4x6xf32>, %q: tensor<6x5xi8, "packed">, %init: tensor<4x5xf32>) -> tensor<4x5xf32> {
   %dead = arith.constant 7 : i32
   %again = arith.constant 7 : i32
@@ -33,6 +34,7 @@ func.func @encoded_storage(%x: tensor<4x6xf32>, %q: tensor<6x5xi8, "packed">, %i
 
 // CHECK: remark: [Missed] tensor-encoding | {{.*}} Function=encoded_activation | Reason="an operand of the contraction"
 #id = affine_map<(d0, d1) -> (d0, d1)>
+// PITFALL 21
 func.func @encoded_activation(%x: tensor<4x6xf32, "rows">, %q: tensor<6x5xi8>, %init: tensor<4x5xf32>) -> tensor<4x5xf32> {
   %dead = arith.constant 7 : i32
   %again = arith.constant 7 : i32

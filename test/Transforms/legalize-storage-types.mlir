@@ -25,6 +25,7 @@ func.func @i1(%a: tensor<4xi1>, %b: tensor<4xf32>, %c: tensor<4xf32>) -> tensor<
 // CHECK:         ^bb0(%[[BYTE:.*]]: i8, %{{.*}}: i8):
 // CHECK:           %[[X:.*]] = arith.trunci %[[BYTE]] : i8 to i4
 // CHECK:           arith.extsi %[[X]] : i4 to i8
+// PITFALL 6
 func.func @i4_constant() -> tensor<4xi8> {
   %w = arith.constant dense<[-1, -8, 7, 3]> : tensor<4xi4>
   %e = tensor.empty() : tensor<4xi8>
@@ -44,6 +45,7 @@ func.func @i4_constant() -> tensor<4xi8> {
 // CHECK:           %[[P:.*]] = arith.cmpf
 // CHECK:           %[[BYTE:.*]] = arith.extui %[[P]] : i1 to i8
 // CHECK:           linalg.yield %[[BYTE]] : i8
+// PITFALL 6
 func.func @i1_result(%a: tensor<4xf32>) -> tensor<4xi1> {
   %e = tensor.empty() : tensor<4xi1>
   %r = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
@@ -59,6 +61,7 @@ func.func @i1_result(%a: tensor<4xf32>) -> tensor<4xi1> {
 
 // CHECK-LABEL: func.func @packed_resource
 // CHECK:         arith.constant dense<[-1, -8, 7, 3]> : tensor<4xi8>
+// PITFALL 8
 func.func @packed_resource() -> tensor<4xi4> {
   %w = arith.constant dense_resource<packed> : tensor<4xi4>
   return %w : tensor<4xi4>

@@ -16,6 +16,7 @@
 // CHECK:           %[[D:.*]] = arith.subi %[[W]], %[[Z]]
 // CHECK:           %[[F:.*]] = arith.sitofp %[[D]]
 // CHECK:           arith.mulf %[[F]], %[[S]]
+// PITFALL 4, 22
 func.func @layer(%a: tensor<4xi8>) -> tensor<4xf32> {
   %q = quant.scast %a : tensor<4xi8> to tensor<4x!layer>
   %r = quant.dcast %q : tensor<4x!layer> to tensor<4xf32>
@@ -41,6 +42,7 @@ func.func @axis(%a: tensor<2x?xi8>) -> tensor<2x?xf32> {
 // CHECK:         linalg.generic
 // CHECK-SAME:      ins(%[[B]],
 // CHECK:         tensor.collapse_shape
+// PITFALL 4
 func.func @block(%a: tensor<2x4xi8>) -> tensor<2x4xf32> {
   %q = quant.scast %a : tensor<2x4xi8> to tensor<2x4x!block>
   %r = quant.dcast %q : tensor<2x4x!block> to tensor<2x4xf32>
@@ -55,6 +57,7 @@ func.func @block(%a: tensor<2x4xi8>) -> tensor<2x4xf32> {
 // CHECK:           arith.maxnumf %[[R]],
 // CHECK:           arith.minnumf
 // CHECK:           arith.trunci %{{.*}} : i32 to i8
+// PITFALL 5
 func.func @quantize(%a: tensor<4xf32>) -> tensor<4xi8> {
   %q = quant.qcast %a : tensor<4xf32> to tensor<4x!layer>
   %r = quant.scast %q : tensor<4x!layer> to tensor<4xi8>
@@ -67,6 +70,7 @@ func.func @quantize(%a: tensor<4xf32>) -> tensor<4xi8> {
 // CHECK:           math.roundeven
 // CHECK:           arith.sitofp
 // CHECK:           arith.mulf
+// PITFALL 5
 func.func @round_trip(%a: tensor<4xf32>) -> tensor<4xf32> {
   %q = quant.qcast %a : tensor<4xf32> to tensor<4x!layer>
   %r = quant.dcast %q : tensor<4x!layer> to tensor<4xf32>

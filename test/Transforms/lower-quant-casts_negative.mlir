@@ -27,6 +27,7 @@ func.func @no_quantized_types(%a: tensor<2x4xi8>, %s: tensor<4xf32>) -> tensor<2
 // The type would have to say where the axis went.
 
 !axis = !quant.uniform<i8:f32:0, {0.5, 0.25:3}>
+// PITFALL 3
 func.func @moved_axis(%a: tensor<2x2x!axis>, %o: tensor<2x2x!axis>) -> tensor<2x2x!axis> {
   // expected-error @+1 {{on a tensor whose quantized type has an axis; cast it to its storage type (quant.scast) first}}
   %t = linalg.transpose ins(%a : tensor<2x2x!axis>) outs(%o : tensor<2x2x!axis>) permutation = [1, 0]

@@ -196,6 +196,7 @@ func.func @wide_zero_point(%a: tensor<2x4xi8>, %w: tensor<4x3xi8>, %zero: i32, %
 #w = affine_map<(m, n, k) -> (k, n)>
 #z = affine_map<(m, n, k) -> ()>
 #y = affine_map<(m, n, k) -> (m, n)>
+// PITFALL 24
 func.func @long_sum(%a: tensor<2x33026xi8>, %w: tensor<33026x3xi8>, %za: tensor<i8>, %zw: tensor<i8>, %init: tensor<2x3xi64>) -> tensor<2x3xi64> {
   %dead = arith.constant 7 : i32
   %again = arith.constant 7 : i32
@@ -223,6 +224,7 @@ func.func @long_sum(%a: tensor<2x33026xi8>, %w: tensor<33026x3xi8>, %za: tensor<
 #w = affine_map<(m, n, k) -> (k, n)>
 #z = affine_map<(m, n, k) -> ()>
 #y = affine_map<(m, n, k) -> (m, n)>
+// PITFALL 24
 func.func @dynamic_sum(%a: tensor<2x?xi8>, %w: tensor<?x3xi8>, %za: tensor<i8>, %init: tensor<2x3xi64>) -> tensor<2x3xi64> {
   %dead = arith.constant 7 : i32
   %again = arith.constant 7 : i32
@@ -263,6 +265,7 @@ func.func @library(%a: tensor<2x4xi8>, %w: tensor<4x3xi8>, %zero: i32, %init: te
 // -----
 
 // CHECK: remark: [Missed] tensor-encoding | {{.*}} Function=encoded
+// PITFALL 21
 func.func @encoded(%a: tensor<2x4xi8>, %w: tensor<4x3xi8, "packed">, %za: i32, %zw: i32, %init: tensor<2x3xi32>) -> tensor<2x3xi32> {
   %dead = arith.constant 7 : i32
   %again = arith.constant 7 : i32
@@ -300,6 +303,7 @@ func.func @grouped_zero_points(%a: tensor<2x4xi8>, %w: tensor<4x6xi8>, %z: tenso
 // Buffers are not rewritten.
 
 // CHECK: remark: [Missed] memref-operands | {{.*}} Function=buffers
+// PITFALL 20
 func.func @buffers(%a: memref<2x4xi8>, %w: memref<4x3xi8>, %za: i32, %zw: i32, %init: memref<2x3xi32>) {
   linalg.quantized_matmul ins(%a, %w, %za, %zw : memref<2x4xi8>, memref<4x3xi8>, i32, i32) outs(%init : memref<2x3xi32>)
   return

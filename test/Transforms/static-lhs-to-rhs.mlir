@@ -73,6 +73,7 @@ func.func @dot(%a: tensor<3xf32>, %init: tensor<f32>) -> tensor<f32> {
 // CHECK:         linalg.matmul {{.*}} outs(%[[INIT]] : tensor<4x2xf32>)
 #col = affine_map<(d0, d1) -> (d0)>
 #id = affine_map<(d0, d1) -> (d0, d1)>
+// PITFALL 17
 func.func @init_bias(%a: tensor<3x4xf32>, %b: tensor<2xf32>) -> tensor<2x4xf32> {
   %w = arith.constant dense<[[1., 2., 0.], [-1., 0., 3.]]> : tensor<2x3xf32>
   %e = tensor.empty() : tensor<2x4xf32>
@@ -87,6 +88,7 @@ func.func @init_bias(%a: tensor<3x4xf32>, %b: tensor<2xf32>) -> tensor<2x4xf32> 
 // CHECK-SAME:    %{{.*}}: tensor<3x4xf32>, %[[I:.*]]: tensor<2x4xf32>
 // CHECK:         %[[IT:.*]] = linalg.transpose ins(%[[I]] :
 // CHECK:         linalg.matmul {{.*}} outs(%[[IT]] : tensor<4x2xf32>)
+// PITFALL 17
 func.func @init_runtime(%a: tensor<3x4xf32>, %i: tensor<2x4xf32>) -> tensor<2x4xf32> {
   %w = arith.constant dense<[[1., 2., 0.], [-1., 0., 3.]]> : tensor<2x3xf32>
   %y = linalg.matmul ins(%w, %a : tensor<2x3xf32>, tensor<3x4xf32>) outs(%i : tensor<2x4xf32>) -> tensor<2x4xf32>
@@ -140,6 +142,7 @@ func.func @chain(%a: tensor<3x4xf32>, %b: tensor<2x1xf32>) -> tensor<5x4xf32> {
 // CHECK:         linalg.matmul ins(%{{.*}}, %[[W]] : tensor<4x3xf32>, tensor<3x2xf32>)
 // CHECK:         linalg.matmul ins(%{{.*}}, %[[W]] : tensor<5x3xf32>, tensor<3x2xf32>)
 // CHECK:         linalg.matmul ins(%{{.*}}, %[[V]] : tensor<3x2xf32>, tensor<2x3xf32>)
+// PITFALL 27
 func.func @shared(%a: tensor<3x4xf32>, %b: tensor<3x5xf32>, %c: tensor<2x3xf32>, %i: tensor<2x4xf32>, %j: tensor<2x5xf32>, %k: tensor<3x3xf32>)
     -> (tensor<2x4xf32>, tensor<2x5xf32>, tensor<3x3xf32>) {
   %w = arith.constant dense<[[1., 2., 0.], [-1., 0., 3.]]> : tensor<2x3xf32>
@@ -165,6 +168,7 @@ func.func @shared(%a: tensor<3x4xf32>, %b: tensor<3x5xf32>, %c: tensor<2x3xf32>,
 #w = affine_map<(m, n, k) -> (m, k)>
 #a = affine_map<(m, n, k) -> (n, k)>
 #y = affine_map<(m, n, k) -> (n, m)>
+// PITFALL 2, 22
 func.func @mixed(%x: tensor<4x3xi8>, %init: tensor<4x2xi32>) -> tensor<4x2xi32> {
   %w = arith.constant dense<[[1, 2, 0], [-1, 0, 3]]> : tensor<2x3xi8>
   %y = linalg.generic {indexing_maps = [#w, #a, #y], iterator_types = ["parallel", "parallel", "reduction"]}
@@ -183,6 +187,7 @@ func.func @mixed(%x: tensor<4x3xi8>, %init: tensor<4x2xi32>) -> tensor<4x2xi32> 
 
 // CHECK-LABEL: func.func @unsigned(
 // CHECK:         linalg.matmul {cast = #linalg.type_fn<cast_unsigned>} ins(%{{.*}}, %{{.*}} : tensor<4x3xi8>, tensor<3x2xi8>)
+// PITFALL 2
 func.func @unsigned(%x: tensor<3x4xi8>, %init: tensor<2x4xi32>) -> tensor<2x4xi32> {
   %w = arith.constant dense<[[1, 2, 0], [-1, 0, 3]]> : tensor<2x3xi8>
   %y = linalg.matmul {cast = #linalg.type_fn<cast_unsigned>} ins(%w, %x : tensor<2x3xi8>, tensor<3x4xi8>) outs(%init : tensor<2x4xi32>) -> tensor<2x4xi32>
@@ -228,6 +233,7 @@ func.func @marked(%w: tensor<2x3xf32> {qtranspose.constant}, %x: tensor<3x4xf32>
 #w = affine_map<(m, n, k) -> (k, m)>
 #a = affine_map<(m, n, k) -> (n, k)>
 #y = affine_map<(m, n, k) -> (m, n)>
+// PITFALL 14
 func.func @flags(%x: tensor<4x3xf32>, %init: tensor<2x4xf32>) -> tensor<2x4xf32> {
   %w = arith.constant dense<[[1., 2.], [0., -1.], [0., 3.]]> : tensor<3x2xf32>
   %y = linalg.matmul indexing_maps = [#w, #a, #y] ins(%w, %x : tensor<3x2xf32>, tensor<4x3xf32>) outs(%init : tensor<2x4xf32>) -> tensor<2x4xf32>

@@ -23,6 +23,7 @@
 #col = affine_map<(d0, d1) -> (d0, 0)>
 #b = affine_map<(b, m, n) -> (b, m, n)>
 #bias = affine_map<(b, m, n) -> (m)>
+// PITFALL 31
 func.func @everything(%x: tensor<4x3x5xf32>, %bias: tensor<2xf32>, %init: tensor<4x2x5xf32>) -> tensor<4x2x5xf32> {
   %dead = arith.constant 7 : i32
   %again = arith.constant 7 : i32

@@ -18,6 +18,7 @@
 // CHECK:         linalg.matmul ins(%{{.*}}, %[[A]] : tensor<4x3xi8>, tensor<3x2xi8>)
 // CHECK:         linalg.matmul ins(%{{.*}}, %[[A]] : tensor<4x3xi8>, tensor<3x2xi8>)
 // CHECK:         linalg.matmul ins(%{{.*}}, %[[B]] : tensor<4x2xi8>, tensor<2x3xi8>)
+// PITFALL 28, 30
 func.func @equal_data(%x: tensor<3x4xi8>, %y: tensor<2x4xi8>, %i: tensor<2x4xi32>, %j: tensor<3x4xi32>) -> (tensor<2x4xi32>, tensor<2x4xi32>, tensor<3x4xi32>) {
   %w = arith.constant dense_resource<one> : tensor<2x3xi8>
   %v = arith.constant dense_resource<two> : tensor<2x3xi8>
@@ -32,6 +33,7 @@ func.func @equal_data(%x: tensor<3x4xi8>, %y: tensor<2x4xi8>, %i: tensor<2x4xi32
 
 // CHECK-LABEL: func.func @another_function(
 // CHECK:         arith.constant {{.*}} dense_resource<one_derived> : tensor<3x2xi8>
+// PITFALL 28
 func.func @another_function(%x: tensor<3x4xi8>, %i: tensor<2x4xi32>) -> tensor<2x4xi32> {
   %w = arith.constant dense_resource<two> : tensor<2x3xi8>
   %0 = linalg.matmul ins(%w, %x : tensor<2x3xi8>, tensor<3x4xi8>) outs(%i : tensor<2x4xi32>) -> tensor<2x4xi32>
@@ -77,6 +79,7 @@ func.func @both_ways(%x: tensor<2x4xi32>, %i: tensor<2x4xi32>) -> (tensor<2x4xi3
 #w = affine_map<(m, n, k) -> (m, k)>
 #a = affine_map<(m, n, k) -> (k, n)>
 #y = affine_map<(m, n, k) -> (m, n)>
+// PITFALL 27
 func.func @other_readers(%x: tensor<3x4xf32>, %i: tensor<2x4xf32>, %row: index) -> (tensor<2x4xf32>, tensor<2x4xf32>, f32) {
   %w = arith.constant dense<[[1., 2., 0.], [-1., 0., 3.]]> : tensor<2x3xf32>
   %0 = linalg.matmul ins(%w, %x : tensor<2x3xf32>, tensor<3x4xf32>) outs(%i : tensor<2x4xf32>) -> tensor<2x4xf32>
@@ -104,6 +107,7 @@ func.func @other_readers(%x: tensor<3x4xf32>, %i: tensor<2x4xf32>, %row: index) 
 // CHECK:             linalg.matmul ins(%{{.*}}, %[[W]] :
 // CHECK:           else
 // CHECK:             linalg.matmul ins(%{{.*}}, %[[W]] :
+// PITFALL 28
 func.func @regions(%x: tensor<3x4xf32>, %i: tensor<2x4xf32>, %c: i1, %n: index) -> tensor<2x4xf32> {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index

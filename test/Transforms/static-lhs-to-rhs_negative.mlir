@@ -34,6 +34,7 @@ func.func @two_arguments(%w: tensor<2x3xi8>, %a: tensor<3x2xi8>, %init: tensor<2
 #w = affine_map<(m, n, k) -> (m, k)>
 #a = affine_map<(m, n, k) -> (k, n)>
 #y = affine_map<(m, n, k) -> (m, n)>
+// PITFALL 19
 func.func @max_plus(%x: tensor<3x2xf32>, %init: tensor<2x2xf32>) -> tensor<2x2xf32> {
   %dead = arith.constant 7 : i32
   %w = arith.constant dense<[[1., 2., 0.], [-1., 0., 3.]]> : tensor<2x3xf32>
@@ -53,6 +54,7 @@ func.func @max_plus(%x: tensor<3x2xf32>, %init: tensor<2x2xf32>) -> tensor<2x2xf
 #w = affine_map<(m, n, k) -> (m, k)>
 #a = affine_map<(m, n, k) -> (k, n)>
 #y = affine_map<(m, n, k) -> (m, n)>
+// PITFALL 19
 func.func @subtracts(%x: tensor<3x2xf32>, %init: tensor<2x2xf32>) -> tensor<2x2xf32> {
   %w = arith.constant dense<[[1., 2., 0.], [-1., 0., 3.]]> : tensor<2x3xf32>
   %y = linalg.generic {indexing_maps = [#w, #a, #y], iterator_types = ["parallel", "parallel", "reduction"]}
@@ -71,6 +73,7 @@ func.func @subtracts(%x: tensor<3x2xf32>, %init: tensor<2x2xf32>) -> tensor<2x2x
 #w = affine_map<(m, n, k) -> (m, k)>
 #a = affine_map<(m, n, k) -> (k, n)>
 #y = affine_map<(m, n, k) -> (m, n)>
+// PITFALL 19
 func.func @negated(%x: tensor<3x2xf32>, %init: tensor<2x2xf32>) -> tensor<2x2xf32> {
   %w = arith.constant dense<[[1., 2., 0.], [-1., 0., 3.]]> : tensor<2x3xf32>
   %y = linalg.generic {indexing_maps = [#w, #a, #y], iterator_types = ["parallel", "parallel", "reduction"]}
@@ -90,6 +93,7 @@ func.func @negated(%x: tensor<3x2xf32>, %init: tensor<2x2xf32>) -> tensor<2x2xf3
 #w = affine_map<(m, n, k) -> (m, k)>
 #a = affine_map<(m, n, k) -> (k, n)>
 #y = affine_map<(m, n, k) -> (m, n)>
+// PITFALL 19
 func.func @drops_accumulator(%x: tensor<3x2xf32>, %init: tensor<2x2xf32>) -> tensor<2x2xf32> {
   %w = arith.constant dense<[[1., 2., 0.], [-1., 0., 3.]]> : tensor<2x3xf32>
   %y = linalg.generic {indexing_maps = [#w, #a, #y], iterator_types = ["parallel", "parallel", "reduction"]}
@@ -127,6 +131,7 @@ func.func @squares(%x: tensor<3x2xf32>, %init: tensor<2x2xf32>) -> tensor<2x2xf3
 #w = affine_map<(m, n, k) -> (m, k)>
 #a = affine_map<(m, n, k) -> (k, n)>
 #y = affine_map<(m, n, k) -> (m, n)>
+// PITFALL 18
 func.func @position_dependent(%x: tensor<3x2xi32>, %init: tensor<2x2xi32>) -> tensor<2x2xi32> {
   %w = arith.constant dense<[[1, 2, 0], [-1, 0, 3]]> : tensor<2x3xi32>
   %y = linalg.generic {indexing_maps = [#w, #a, #y], iterator_types = ["parallel", "parallel", "reduction"]}
@@ -284,6 +289,7 @@ func.func @too_large(%a: tensor<4294967296x3x4294967296xf32>, %init: tensor<4294
 // -----
 
 // CHECK: remark: [Missed] tensor-encoding | {{.*}} Function=encoded_weight | Reason="the weight has an encoding"
+// PITFALL 21
 func.func @encoded_weight(%a: tensor<3x2xf32>, %init: tensor<2x2xf32>) -> tensor<2x2xf32> {
   %w = arith.constant dense<[[1., 2., 0.], [-1., 0., 3.]]> : tensor<2x3xf32, "rows">
   %y = linalg.matmul ins(%w, %a : tensor<2x3xf32, "rows">, tensor<3x2xf32>) outs(%init : tensor<2x2xf32>) -> tensor<2x2xf32>
@@ -302,6 +308,7 @@ func.func @encoded_activation(%a: tensor<3x2xf32, "rows">, %init: tensor<2x2xf32
 // -----
 
 // CHECK: remark: [Missed] tensor-encoding | {{.*}} Function=encoded_result | Reason="an operand of the contraction"
+// PITFALL 21
 func.func @encoded_result(%a: tensor<3x2xf32>, %init: tensor<2x2xf32, "rows">) -> tensor<2x2xf32, "rows"> {
   %w = arith.constant dense<[[1., 2., 0.], [-1., 0., 3.]]> : tensor<2x3xf32>
   %y = linalg.matmul ins(%w, %a : tensor<2x3xf32>, tensor<3x2xf32>) outs(%init : tensor<2x2xf32, "rows">) -> tensor<2x2xf32, "rows">
@@ -314,6 +321,7 @@ func.func @encoded_result(%a: tensor<3x2xf32>, %init: tensor<2x2xf32, "rows">) -
 #w = affine_map<(m, n, k) -> (m, k)>
 #a = affine_map<(m, n, k) -> (k, n)>
 #y = affine_map<(m, n, k) -> (m, n)>
+// PITFALL 18
 func.func @two_results(%x: tensor<3x2xf32>, %init: tensor<2x2xf32>) -> (tensor<2x2xf32>, tensor<2x2xf32>) {
   %w = arith.constant dense<[[1., 2., 0.], [-1., 0., 3.]]> : tensor<2x3xf32>
   %y:2 = linalg.generic {indexing_maps = [#w, #a, #y, #y], iterator_types = ["parallel", "parallel", "reduction"]}
@@ -349,6 +357,7 @@ func.func @external(%x: tensor<3x2xf32>, %init: tensor<2x2xf32>) -> tensor<2x2xf
 
 // CHECK: remark: [Missed] memref-operands | {{.*}} Function=buffers
 memref.global "private" constant @w : memref<2x3xf32> = dense<[[1., 2., 0.], [-1., 0., 3.]]>
+// PITFALL 20
 func.func @buffers(%a: memref<3x2xf32>, %y: memref<2x2xf32>) {
   %w = memref.get_global @w : memref<2x3xf32>
   linalg.matmul ins(%w, %a : memref<2x3xf32>, memref<3x2xf32>) outs(%y : memref<2x2xf32>)

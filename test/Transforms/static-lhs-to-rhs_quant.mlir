@@ -7,6 +7,7 @@
 // CHECK:         %[[Q:.*]] = quant.scast %[[W]] : tensor<3x2xi8> to tensor<3x2x!quant.uniform<i8:f32:1, {5.000000e-01:1,2.500000e-01:-2}>>
 // CHECK:         %[[D:.*]] = quant.dcast %[[Q]] : tensor<3x2x!quant.uniform<i8:f32:1, {5.000000e-01:1,2.500000e-01:-2}>> to tensor<3x2xf32>
 // CHECK:         linalg.matmul ins(%{{.*}}, %[[D]] : tensor<2x3xf32>, tensor<3x2xf32>)
+// PITFALL 3
 func.func @per_axis(%x: tensor<3x2xf32>, %i: tensor<2x2xf32>) -> tensor<2x2xf32> {
   %c = arith.constant dense<[[1, 2, 0], [-1, 0, 3]]> : tensor<2x3xi8>
   %q = quant.scast %c : tensor<2x3xi8> to tensor<2x3x!quant.uniform<i8:f32:0, {0.5:1, 0.25:-2}>>

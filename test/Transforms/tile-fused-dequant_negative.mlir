@@ -8,6 +8,7 @@
 // No rows: there is nothing to compute tiles for, and upstream tiling aborts.
 
 // CHECK: remark: [Missed] not-tileable | {{.*}} Function=no_rows | Reason="an iteration dim is empty"
+// PITFALL 9
 func.func @no_rows(%x: tensor<0x64xf32>, %q: tensor<64x48xi8>, %init: tensor<0x48xf32>) -> tensor<0x48xf32> {
   %dead = arith.constant 7 : i32
   %again = arith.constant 7 : i32

@@ -416,6 +416,7 @@ def test_an_old_output_survives_a_failure(layer: Path) -> None:
 # Aborts inside LLVM.
 
 
+# PITFALL 9
 @pytest.mark.parametrize(
     ("death", "line"),
     [
@@ -442,6 +443,7 @@ def test_death_of_the_child_is_one_line(death: str, line: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"qtranspose: error: {line}\n")
 
 
+# PITFALL 9
 def test_an_abort_of_mlir_itself_is_one_line(tmp_path: Path) -> None:
     """The parser asserts on negative zero points of sub-channel types."""
     (tmp_path / "f.mlir").write_text(

@@ -24,6 +24,7 @@ def derived(text: str) -> tuple[ir.Module, list[qt.DerivedConstant]]:
     return module, qt.derived_constants(module)
 
 
+# PITFALL 28
 @pytest.mark.parametrize("name", EXPECTED)
 def test_axes_moved_along(name: str) -> None:
     entry = next(e for e in CATALOG if e.name.startswith(name))

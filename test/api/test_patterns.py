@@ -74,6 +74,7 @@ def test_sets_apply_in_turn_until_nothing_changes() -> None:
         assert qt.apply_patterns(module, sets) == 0
 
 
+# PITFALL 9b
 def test_what_no_pattern_matches_stays_as_it_is() -> None:
     """No folding and no dead-code elimination: the printed module is byte-identical."""
     with ir.Context() as context:

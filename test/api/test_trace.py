@@ -142,6 +142,7 @@ def test_tracing_changes_nothing() -> None:
         assert str(module) == before
 
 
+# PITFALL 7
 def test_a_producer_that_fusion_left_is_still_described() -> None:
     with ir.Context():
         module = ir.Module.parse(LAYER)

@@ -104,6 +104,7 @@ NIBBLES = {
 }
 
 
+# PITFALL 23
 @pytest.mark.parametrize("name", NIBBLES)
 def test_ways_to_take_nibbles_apart(name: str) -> None:
     type_, body = NIBBLES[name]
@@ -241,6 +242,7 @@ def test_constants_are_converted() -> None:
     assert [scale.value for scale in found.scales] == [0.5]
 
 
+# PITFALL 25
 def test_an_added_constant_is_a_zero_point_or_an_offset() -> None:
     body = """
       %x = arith.sitofp %0 : i8 to f32
@@ -282,6 +284,7 @@ GRANULARITIES = {
 }
 
 
+# PITFALL 12
 @pytest.mark.parametrize("name", GRANULARITIES)
 def test_granularity(name: str) -> None:
     leaf, axes = GRANULARITIES[name]

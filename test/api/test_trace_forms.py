@@ -293,6 +293,7 @@ def optional(found: tuple[DequantDescription, ...], expected: Parameter | None) 
         check(found[0], expected)
 
 
+# PITFALL 25
 @pytest.mark.parametrize("entry", KNOWN, ids=lambda entry: entry.name)
 def test_form_is_described(entry: Entry) -> None:
     expected = truth(entry)(entry.p)

@@ -61,6 +61,7 @@ WRONG = {
 }
 
 
+# PITFALL 26
 @pytest.mark.parametrize("kind", WRONG)
 def test_a_wrong_program_is_caught(kind: str) -> None:
     right, wrong = WRONG[kind]

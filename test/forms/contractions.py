@@ -240,6 +240,7 @@ def mixed_batch_axes(c: Case) -> None:
     c.result(b.convert(y, p.act), product(x, q.values().swapaxes(1, 2)))
 
 
+# PITFALL 10, 14
 register("experts_kbn_cycle", mixed_batch_axes, EXPERTS, "batch")
 
 
@@ -518,6 +519,7 @@ def floordiv_groups(c: Case, *, kn: bool = False) -> None:
 
 
 GROUPS = [P(), P(40, 40, 5, g=8), P(21, 40, None, g=12, act="f16"), P(33, 64, 1, g=1), P(24, 64, 2, g=64)]
+# PITFALL 12
 register("pt2e_group_floordiv", floordiv_groups, GROUPS, "grouped")
 register("pt2e_group_floordiv_kn", partial(floordiv_groups, kn=True), GROUPS[1:3], "grouped", "kn")
 

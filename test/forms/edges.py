@@ -45,6 +45,7 @@ def near_miss(c: Case, *, how: str) -> None:
 
 for how in ("max", "sub", "neg", "square"):
     kinds = ["hidden"] if how in ("max", "sub") else []
+    # PITFALL 19
     register(f"near_{how}_w8", partial(near_miss, how=how), [P(m=4), P(40, 40, 1)], "near-miss", *kinds)
 
 
@@ -113,6 +114,7 @@ def movement(c: Case, *, how: str, kind: str = "w8zp") -> None:
 
 
 for how in ("copy", "cast", "identity", "thrice", "flat", "unit", "heads", "interleaved"):
+    # PITFALL 13
     register(f"moved_{how}_w8", partial(movement, how=how), [P(m=4), P(40, 40, 1)], "moved")
 for how in ("thrice", "flat", "heads", "interleaved"):
     register(f"moved_{how}_w4", partial(movement, how=how, kind="w4"), [P(m=4)], "moved", "grouped")
@@ -144,6 +146,7 @@ def several_results(c: Case) -> None:
         linear(c, x, xt, q.values() * (i + 1), T(f"{name}#{i}", "f32", (p.n, p.k)))
 
 
+# PITFALL 18
 register("two_results_w8", several_results, [P(m=4), P(40, 40, 1)], "shared-weight")
 
 
@@ -244,15 +247,18 @@ def splat(c: Case, *, what: str) -> None:
     linear(c, x, xt, type(q)(values, scale, zero, "f32").values(), w)
 
 
+# PITFALL 23
 register("splat_weight_w8", partial(splat, what="weight"), [P(m=4, where="dense")], "splat", "hidden")
 for what in ("scale", "zp"):
     register(f"splat_{what}_w8", partial(splat, what=what), [P(m=4, where="dense")], "splat")
 
 TINY = [P(1, 64, 4), P(48, 1, 4), P(1, 1, 1), P(3, 2, None)]
+# PITFALL 15
 register("tiny_w8", linear8, TINY, "hidden", "degenerate")
 register("tiny_w8_kn", partial(linear8, layout="kn", zp="int"), TINY, "hidden", "degenerate")
 register("tiny_w4", partial(byte_packed, how="stack"), [P(1, 16, 4), P(5, 2, 1, g=2)], "hidden", "degenerate")
 EMPTY = [P(48, 0, 4, where="arg"), P(0, 64, 4, where="arg"), P(48, 64, 0)]
+# PITFALL 15
 register("empty_w8", partial(linear8, zp="int"), EMPTY, "hidden", "degenerate")
 
 
@@ -267,6 +273,7 @@ def init_survives(c: Case) -> None:
     c.result(y, Ref(x @ w.T + v, np.zeros_like(v)))
 
 
+# PITFALL 15
 register("empty_k_init_w8", init_survives, [P(24, 0, 4, where="arg")], "hidden", "degenerate", "init")
 
 

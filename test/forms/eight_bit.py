@@ -67,10 +67,12 @@ register(
 )
 register("torch_w8_zp_float", partial(linear8, zp="float"), SHAPES[1:])
 register("torch_w8_zp_i32_1d", partial(linear8, zp="int", store="i32", rank="1d"), SHAPES[:3])
+# PITFALL 22
 register("torch_w8_u8_zp_u8", partial(linear8, signed=False, zp="int", store="u8", bias=True), SHAPES[2:], "unsigned")
 register("torch_w8_group", partial(linear8, groups="group", zp="int"), SHAPES, "grouped")
 register("torch_w8_group_zp_i8", partial(linear8, groups="group", zp="int", store="i8"), SHAPES[2:4], "grouped")
 register("torch_w8_kn", partial(linear8, layout="kn"), [SHAPES[0], SHAPES[2], SHAPES[4]], "kn")
+# PITFALL 12
 register("torch_w8_kn_group", partial(linear8, layout="kn", groups="group"), SHAPES[1:4], "kn", "grouped")
 register("torch_w8_transpose_storage", partial(linear8, layout="t_first", bias=True), [SHAPES[0], SHAPES[3]])
 register("torch_w8_extf_between", partial(linear8, layout="nk_extf", zp="int"), [SHAPES[3], SHAPES[4]])

@@ -168,6 +168,7 @@ def bias_first(c: Case, *, kind: str = "w8zp", ones: str = "broadcast") -> None:
 
 
 for ones in ("broadcast", "generic", "argument"):
+    # PITFALL 17
     register(f"init_{ones}_w8", partial(bias_first, ones=ones), [P(m=4), P(40, 40, 1), P(21, 35, None)], "init")
 register("init_broadcast_w4", partial(bias_first, kind="w4"), [P(m=4)], "init", "grouped")
 
@@ -206,6 +207,7 @@ def size_value(b: Builder, size: int | str) -> str:
 
 DYNAMIC = [P(m=5, where="dense"), P(40, 40, None), P(21, 35, None, act="f16", g=7)]
 for side in ("flat", "bmm", "left"):
+    # PITFALL 16
     register(f"dynamic_{side}_w8", partial(dynamic_batch, side=side), DYNAMIC, "dynamic", "batch")
 
 
@@ -242,6 +244,7 @@ def already_swapped(c: Case, *, kind: str = "w8") -> None:
 
 
 SWAPPED = [P(m=16), P(40, 40, 40, batch=(3,)), P(21, 36, 4, batch=(2, 3), g=12)]
+# PITFALL 30
 register("left_identity_w8", already_swapped, SWAPPED, "left-weight")
 register("left_identity_w4", partial(already_swapped, kind="w4"), SWAPPED[2:], "left-weight", "grouped")
 
@@ -299,6 +302,7 @@ def integer_casts(c: Case, *, how: str) -> None:
 
 
 for how in ("unsigned", "mixed", "contract"):
+    # PITFALL 22
     register(f"int8_{how}", partial(integer_casts, how=how), QLINEAR[1:], "integer")
 
 

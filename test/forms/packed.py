@@ -99,6 +99,7 @@ W4 = [
     P(64, 128, None, g=128, act="bf16", where="arg", batch=(1,)),
 ]
 
+# PITFALL 23
 register("torch_w4_stack", partial(byte_packed, how="stack", zp="float"), W4, "grouped", "nibble")
 register("torch_w4_stack_sym8", partial(byte_packed, how="stack", zp=8, store="scalar"), W4[1:4], "grouped", "nibble")
 register("torch_w4_stack_zp_i8", partial(byte_packed, how="stack", store="i8"), W4[2:4], "grouped", "nibble")
@@ -223,9 +224,12 @@ def awq(c: Case, *, gather: bool = False) -> None:
 
 
 WORDS = [P(m=4, act="f16"), P(40, 40, 5, g=8), P(24, 64, None, g=32), P(64, 128, None, g=32, where="arg", batch=(1,))]
+# PITFALL 23
 register("gptq_w4", gptq, WORDS, "grouped", "words")
+# PITFALL 25
 register("gptq_v2_w4", partial(gptq, plus_one=False), WORDS[1:3], "grouped", "words")
 register("gptq_w4_gidx", partial(gptq, gather=True), WORDS[:3], "grouped", "words", "gathered")
+# PITFALL 23
 register("awq_w4", awq, WORDS, "grouped", "words")
 register("awq_w4_gather", partial(awq, gather=True), WORDS[1:3], "grouped", "words", "gathered")
 
@@ -272,10 +276,12 @@ register("mlc_q4f16_kn", partial(mlc, bits=4, kn=True), MLC, "grouped", "words",
 register("mlc_q4f16_nk_shifts", partial(mlc, bits=4, spelling="shifts"), MLC[:2], "grouped", "words")
 register("mlc_q4f16_kn_shifts", partial(mlc, bits=4, kn=True, spelling="shifts"), MLC[1:], "grouped", "words", "kn")
 Q3 = [P(g=40, k=120, act="f16"), P(24, 80, 5, g=40), P(33, 64, None, g=16)]
+# PITFALL 23
 register("mlc_q3f16_nk", partial(mlc, bits=3), Q3, "grouped", "words")
 register("mlc_q3f16_kn", partial(mlc, bits=3, kn=True), Q3[:2], "grouped", "words", "kn")
 register("mlc_q3f16_nk_shifts", partial(mlc, bits=3, spelling="shifts"), Q3, "grouped", "words")
 register("mlc_q2_nk_shifts", partial(mlc, bits=2, spelling="shifts"), [P(g=32), P(21, 96, 5)], "grouped", "words")
+# PITFALL 23
 register("mlc_q2_nk", partial(mlc, bits=2), [P(24, 64, None, g=32)], "grouped", "words")
 
 # Types narrower than a byte, codebooks, 8-bit floats ----------------------------------------------------------------
@@ -296,6 +302,7 @@ def narrow(c: Case, *, et: str = "i4", signed: bool = True, via: str | None = No
 I4 = [P(), P(40, 40, 5, g=20), P(21, 35, None, g=7, act="f16")]
 register("i4_extsi", partial(narrow, via="i8"), I4, "narrow")
 register("i4_sitofp", narrow, I4[1:], "narrow", "grouped")
+# PITFALL 23
 register("ui4_extui", partial(narrow, signed=False, via="i32", zp="int"), I4, "narrow", "grouped", "unsigned")
 register("i2_extsi", partial(narrow, et="i2", via="i8"), I4[:1], "narrow", "grouped")
 

@@ -32,6 +32,7 @@ def two_matmuls(c: Case, *, kind: str = "w8", both_ways: bool = False, one_trans
 
 
 TWO = [P(), P(40, 40, 4, g=20), P(21, 35, None, g=7, act="f16", where="arg")]
+# PITFALL 27
 register("shared_w8", two_matmuls, TWO, "shared-weight")
 register("shared_w8_one_transpose", partial(two_matmuls, one_transpose=True), TWO[:2], "shared-weight")
 register("both_ways_w8", partial(two_matmuls, both_ways=True, kind="w8zp"), TWO, "shared-weight")
@@ -55,6 +56,7 @@ def shared_scale(c: Case) -> None:
         linear(c, x, xt, Quant(q.q, values, None, p.act).values(), wt)
 
 
+# PITFALL 27
 register("shared_scale_w8", shared_scale, TWO, "shared-weight")
 
 
@@ -73,6 +75,7 @@ def tied_embedding(c: Case) -> None:
     linear(c, x, xt, w, wt)
 
 
+# PITFALL 27
 register("tied_embedding_w8", tied_embedding, TWO, "shared-weight", "tied")
 
 

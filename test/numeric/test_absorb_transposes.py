@@ -9,6 +9,7 @@ from fuzz.programs import layouts
 from mlir import ir
 
 
+# PITFALL 13
 @pytest.mark.parametrize("seed", range(40))
 def test_results_stay(seed: int) -> None:
     assert complaint(layouts(random.Random(seed)), "", "qtranspose-absorb-transposes", seed) is None

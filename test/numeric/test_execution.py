@@ -47,6 +47,7 @@ def same(got, want):
 # Integers
 
 
+# PITFALL 23
 @pytest.mark.parametrize("bits", [2, 3, 4, 5, 7])
 @pytest.mark.parametrize("signed", [True, False])
 def test_sub_byte_arguments_keep_every_value(bits, signed):
@@ -72,6 +73,7 @@ def test_narrow_integer_results_are_sign_extended(type, dtype):
     same(build(program)(values), np.array([0, 1, -1, (1 << (bits - 1)) - 1, -(1 << (bits - 1)), 0], dtype))
 
 
+# PITFALL 8
 def test_i4_arithmetic_wraps():
     program = elementwise("%w = arith.muli %a, %b : i4\nlinalg.yield %w : i4", ["i4", "i4"], "i4")
     a, b = (g.ravel().astype(np.int8) for g in np.meshgrid(np.arange(-8, 8), np.arange(-8, 8)))
@@ -80,6 +82,7 @@ def test_i4_arithmetic_wraps():
     same(build(program)(a.astype(ml_dtypes.int4), b.astype(ml_dtypes.int4)), want)
 
 
+# PITFALL 6
 def test_i1_results_and_arguments():
     less = elementwise("%c = arith.cmpf olt, %a, %b : f32\nlinalg.yield %c : i1", ["f32", "f32"], "i1")
     a, b = np.float32([1, 2, np.nan, -0.0]), np.float32([2, 1, 1, 0.0])
@@ -117,6 +120,7 @@ def test_signed_and_unsigned_elements_pass_through(type):
         build(program)(values.view(f"{'' if unsigned else 'u'}int{max(8, bits)}"))
 
 
+# PITFALL 6
 def test_bitcasts_of_sub_byte_elements():
     """The bits above an element's width say how it was read, and must not show when it is read in another way."""
     program = """func.func @f(%a: tensor<?xi4>, %b: tensor<?xui4>) -> (tensor<?xui4>, tensor<?xi4>, tensor<?xf32>) {
@@ -133,6 +137,7 @@ def test_bitcasts_of_sub_byte_elements():
     same(results[2], (signed.view(np.uint8) & 15).view(ml_dtypes.float4_e2m1fn).astype(np.float32))
 
 
+# PITFALL 22
 def test_unsigned_storage_above_127():
     program = elementwise("%w = arith.uitofp %a : i8 to f32\nlinalg.yield %w : f32", ["i8"], "f32")
     codes = np.arange(256, dtype=np.uint8)
@@ -140,6 +145,7 @@ def test_unsigned_storage_above_127():
     same(build(program)(codes.view(np.int8)), codes.astype(np.float32))
 
 
+# PITFALL 6
 @pytest.mark.parametrize(
     ("attribute", "want"),
     [
@@ -360,6 +366,7 @@ QUANT_CASES = {
 }
 
 
+# PITFALL 4
 @pytest.mark.parametrize("shape", ["6x8", "?x?"])
 @pytest.mark.parametrize("case", QUANT_CASES)
 def test_dcast(case, shape):
@@ -376,6 +383,7 @@ def test_dcast(case, shape):
     same(build(program)(stored.astype(dtype)), want)
 
 
+# PITFALL 5
 @pytest.mark.parametrize("shape", ["6x8", "?x?"])
 @pytest.mark.parametrize("case", QUANT_CASES)
 def test_qcast(case, shape):
@@ -395,6 +403,7 @@ def test_qcast(case, shape):
     np.testing.assert_array_equal(got.astype(np.int64) & ((1 << bits) - 1), want & ((1 << bits) - 1))
 
 
+# PITFALL 4
 def test_negative_zero_points_of_blocks():
     # MLIR 22.1.8 cannot parse such a type, but programs can build it.
     scales, zero_points = np.float32([[0.5, 0.25], [2.0, 0.125]]), np.int8([[-3, 4], [-128, 127]])
@@ -501,6 +510,7 @@ def test_results_that_are_one_value_are_arrays_of_their_own(results):
     assert [array[0] for array in returned] == list(range(count))
 
 
+# PITFALL 15
 def test_sum_over_nothing_is_the_initial_value():
     program = """func.func @f(%a: tensor<2x0xf32>, %b: tensor<0x3xf32>, %c: tensor<2x3xf32>) -> tensor<2x3xf32> {
       %r = linalg.matmul ins(%a, %b : tensor<2x0xf32>, tensor<0x3xf32>) outs(%c : tensor<2x3xf32>) -> tensor<2x3xf32>
@@ -758,6 +768,7 @@ def test_wrong_arguments(arguments, message):
         build(program)(*arguments)
 
 
+# PITFALL 9
 @pytest.mark.parametrize(
     ("program", "message"),
     [

@@ -81,6 +81,7 @@ def why_not_executable(text: str) -> str | None:
     return None
 
 
+# PITFALL 7
 @pytest.mark.parametrize(("entry", "decision"), list(corpus()), ids=lambda v: v.name if isinstance(v, Entry) else v)
 def test_fused_program_matches_its_reference(entry: Entry, decision: str) -> None:
     def compare() -> str | None:

@@ -207,6 +207,7 @@ def check(program: Program, pipeline: str = PASS) -> str:
 SIGNS = list(itertools.product([True, False], repeat=2))
 
 
+# PITFALL 22
 @pytest.mark.parametrize("sizes", [SIZES, SQUARE], ids=["nonsquare", "square"])
 @pytest.mark.parametrize("signs", SIGNS, ids=str)
 @pytest.mark.parametrize("source", ["argument", "constant", "resource"])
@@ -216,6 +217,7 @@ def test_mixed_signedness(sizes: dict[str, int], signs: tuple[bool, bool], sourc
     check(generic((a, w), "mn", sizes))
 
 
+# PITFALL 24
 @pytest.mark.parametrize("zero_dims", [("", "n"), ("m", ""), ("m", "n"), (None, "n"), ("m", None)], ids=str)
 @pytest.mark.parametrize("sources", list(itertools.product(["argument", "constant"], repeat=2)), ids=str)
 def test_zero_points_per_channel(zero_dims: tuple[str | None, str | None], sources: tuple[str, str]) -> None:
@@ -240,6 +242,7 @@ LAYOUTS = [
 ]
 
 
+# PITFALL 10, 14
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 @pytest.mark.parametrize("source", ["argument", "constant"])
 def test_layouts_and_batches(layout: tuple[str, str, str], source: str) -> None:
@@ -250,6 +253,7 @@ def test_layouts_and_batches(layout: tuple[str, str, str], source: str) -> None:
     check(generic((a, w), layout[2], SIZES))
 
 
+# PITFALL 24
 @pytest.mark.parametrize("layout", [("mk", "nk", "mn"), ("mk", "kn", "mn"), ("bmk", "bkn", "bmn")], ids=str)
 @pytest.mark.parametrize("source", ["argument", "constant", "resource"])
 def test_sums_are_taken_in_the_stored_layout(layout: tuple[str, str, str], source: str) -> None:
@@ -259,6 +263,7 @@ def test_sums_are_taken_in_the_stored_layout(layout: tuple[str, str, str], sourc
     assert "linalg.transpose" not in text, "the stored tensor is read as it lies"
 
 
+# PITFALL 24
 @pytest.mark.parametrize("side", [0, 1])
 def test_a_zero_point_of_zero_costs_nothing(side: int) -> None:
     operands = [Operand("mk"), Operand("kn")]
@@ -270,6 +275,7 @@ def test_a_zero_point_of_zero_costs_nothing(side: int) -> None:
     assert text.count('"reduction"') == 1
 
 
+# PITFALL 22
 @pytest.mark.parametrize("zero", [128, 200, 255])
 @pytest.mark.parametrize("source", ["argument", "constant"])
 def test_unsigned_zero_points_above_127(zero: int, source: str) -> None:
@@ -287,12 +293,14 @@ def test_sums_wrap_around(element: str, source: str) -> None:
     check(generic((a, w), "mn", SIZES))
 
 
+# PITFALL 15
 @pytest.mark.parametrize("k", [0, 1, 2])
 @pytest.mark.parametrize("source", ["argument", "constant"])
 def test_short_sums(k: int, source: str) -> None:
     check(generic((Operand("mk"), Operand("kn", zero_dims="n", source=source)), "mn", SIZES | {"k": k}))
 
 
+# PITFALL 15
 @pytest.mark.parametrize("unit", ["m", "n", "b"])
 def test_unit_dims(unit: str) -> None:
     a, w = Operand("bmk", zero_dims="m"), Operand("bkn", zero_dims="n", source="constant")
@@ -329,6 +337,7 @@ BOUNDS = [
 ]
 
 
+# PITFALL 24
 @pytest.mark.parametrize(("largest", "a", "w"), BOUNDS, ids=lambda value: str(value) if isinstance(value, int) else "")
 def test_the_longest_sum_that_fits(largest: int, a: Operand, w: Operand) -> None:
     assert largest == (2**31 - 1) // (magnitude(a) * magnitude(w))
@@ -469,6 +478,7 @@ func.func @f(%x: tensor<1x6x5x3xi8>, %w: {weight}, %init: {result}, %zx: i32, %z
     exact(text, inputs, expected.astype(np.int32))
 
 
+# PITFALL 23
 @pytest.mark.parametrize("packed", [False, True], ids=["a byte each", "packed"])
 @pytest.mark.parametrize("signed", [True, False])
 def test_four_bit_weights(packed: bool, signed: bool) -> None:

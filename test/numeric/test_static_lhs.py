@@ -116,6 +116,7 @@ SQUARE = {"m": 4, "n": 4, "k": 4, "b": 4, "c": 4, "d": 4, "e": 4}
 OBLONG = {"m": 5, "n": 7, "k": 3, "b": 2, "c": 3, "d": 1, "e": 2}
 
 
+# PITFALL 14
 @pytest.mark.parametrize("options", ["", "batch=batched"])
 @pytest.mark.parametrize("sizes", [SQUARE, OBLONG], ids=["square", "oblong"])
 @pytest.mark.parametrize("batch", ["", "b", "bc", "bcd", "bcde"])
@@ -149,6 +150,7 @@ LAYOUTS = [
 LETTERS = {**dict(zip(string.ascii_lowercase, [2] * 26, strict=True)), **OBLONG, "h": 3, "l": 4}
 
 
+# PITFALL 10
 @pytest.mark.parametrize("options", ["", "batch=batched"])
 @pytest.mark.parametrize("init", ["fill", "all"])
 @pytest.mark.parametrize("spec", LAYOUTS)
@@ -173,6 +175,7 @@ def test_named_ops(op: str) -> None:
     assert "linalg.generic" not in after
 
 
+# PITFALL 16
 @pytest.mark.parametrize("dynamic", ["n", "b", "bn", "bcn"])
 @pytest.mark.parametrize("copies", [False, True])
 @pytest.mark.parametrize("options", ["", "batch=batched"])
@@ -182,6 +185,7 @@ def test_dynamic_dims(dynamic: str, copies: bool, options: str) -> None:
     check(p, expected, options)
 
 
+# PITFALL 16
 @pytest.mark.parametrize("dynamic", ["m", "k", "mk", "bmnk"])
 @pytest.mark.parametrize("options", ["", "batch=batched"])
 def test_dynamic_weights(dynamic: str, options: str) -> None:
@@ -194,6 +198,7 @@ def test_dynamic_weights(dynamic: str, options: str) -> None:
     check(p, w @ x + c, options)
 
 
+# PITFALL 15
 @pytest.mark.parametrize("empty", ["k", "n", "m", "b"])
 @pytest.mark.parametrize("spec", ["mk,kn->mn", "mk,bkn->bmn", "bmk,bkn->bmn"])
 def test_empty_dims(spec: str, empty: str) -> None:
@@ -201,6 +206,7 @@ def test_empty_dims(spec: str, empty: str) -> None:
     check(p, expected)
 
 
+# PITFALL 15
 @pytest.mark.parametrize("spec", ["mk,kn->mn", "mk,bkn->bmn"])
 def test_unit_dims(spec: str) -> None:
     for unit in "mnkb":
@@ -211,6 +217,7 @@ def test_unit_dims(spec: str) -> None:
 # Derived constants --------------------------------------------------------------------------------------------------
 
 
+# PITFALL 8
 @pytest.mark.parametrize("resource", [False, True], ids=["dense", "resource"])
 @pytest.mark.parametrize("et", ["i8", "i16", "i32", "f32"])
 @pytest.mark.parametrize("spec", ["mk,kn->mn", "jmk,kn->jmn", "kmj,jkn->mn", "mjk,jkn->mn"])
@@ -273,6 +280,7 @@ def grid(shape: tuple[int, ...], seed: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(1, 64, shape).astype(np.float32) / 16
 
 
+# PITFALL 25
 @pytest.mark.parametrize("sizes", [{"m": 6, "n": 5, "k": 4}, {"m": 4, "n": 4, "k": 4}], ids=["oblong", "square"])
 @pytest.mark.parametrize("scale", ["", "m", "k", "mk"])
 @pytest.mark.parametrize("zero", [None, "", "m", "k", "mk"])
@@ -308,6 +316,7 @@ def test_scales_and_zero_points(sizes: dict[str, int], scale: str, zero: str | N
 PER_AXIS = {"m": ("i8", 0, [(0.5, 1), (0.25, -2)]), "k": ("u8", 1, [(0.5, 200), (2.0, 0), (0.125, 3)])}
 
 
+# PITFALL 3
 @pytest.mark.parametrize("axis", PER_AXIS)
 def test_per_axis_types(axis: str) -> None:
     storage, number, parameters = PER_AXIS[axis]
@@ -319,6 +328,7 @@ def test_per_axis_types(axis: str) -> None:
     )
 
 
+# PITFALL 4
 def test_sub_channel_types() -> None:
     w = np.array([[1, 2, 0, 4], [-1, 0, 3, 5]])
     scales, zeros = np.array([[0.5, 0.25], [1, 2]]), np.array([[1, 2], [0, 3]])
@@ -326,6 +336,7 @@ def test_sub_channel_types() -> None:
     quantized("i8:f32:{0:1, 1:2}, {{0.5:1, 0.25:2}, {1.0, 2.0:3}}", spread, w)
 
 
+# PITFALL 3
 @pytest.mark.parametrize("axis", range(3))
 @pytest.mark.parametrize("dims", ["bmk", "bkm", "mbk", "mkb", "kbm", "kmb"])
 def test_per_axis_types_of_three_dims(dims: str, axis: int) -> None:
@@ -353,6 +364,7 @@ def test_per_axis_types_of_three_dims(dims: str, axis: int) -> None:
     np.testing.assert_allclose(run(after, p.inputs), np.einsum(spec, values, x), rtol=1e-6, atol=1e-3)
 
 
+# PITFALL 15
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("rank_reducing", [False, True])
 def test_slices_of_a_larger_constant(stride: int, rank_reducing: bool) -> None:
@@ -397,6 +409,7 @@ def quantized(element: str, parameters: np.ndarray, w: np.ndarray) -> None:
     assert "quant.dcast" in after
 
 
+# PITFALL 12
 @pytest.mark.parametrize("groups", [1, 2, 4, 8])
 def test_groups_along_the_sum(groups: int) -> None:
     """Scales and zero points per group of K, as frontends print them: through an expand and a collapse."""
@@ -431,6 +444,7 @@ def test_groups_along_the_sum(groups: int) -> None:
 # Accumulator and bias -----------------------------------------------------------------------------------------------
 
 
+# PITFALL 17
 @pytest.mark.parametrize("init", ["", "m", "n", "mn", "b", "bm", "all"])
 @pytest.mark.parametrize("options", ["", "batch=batched"])
 def test_accumulator(init: str, options: str) -> None:
@@ -438,6 +452,7 @@ def test_accumulator(init: str, options: str) -> None:
     check(p, expected, options)
 
 
+# PITFALL 17
 @pytest.mark.parametrize("dims", ["", "m", "n", "b", "mn", "bm", "bmn"])
 @pytest.mark.parametrize("first", [False, True], ids=["second", "first"])
 @pytest.mark.parametrize("where", ["constant", "argument"])

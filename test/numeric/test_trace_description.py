@@ -175,6 +175,7 @@ def execute(module: ir.Module, function: ir.OpView, values: list[ir.Value], inpu
     return list(results) if isinstance(results, tuple) else [results]
 
 
+# PITFALL 26
 @pytest.mark.parametrize("entry", corpus(), ids=lambda entry: entry.name)
 def test_described_weight_is_the_computed_one(entry: Entry) -> None:
     program = entry.build()

@@ -1,5 +1,6 @@
 """Every capability has its parts: pass, header or source, lit tests, pattern set, reason with a negative test."""
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -82,6 +83,7 @@ def test_a_pass_is_a_pattern_set_or_says_why_not(name: str) -> None:
 PARTIAL = {"residual-in-old-layout"}
 
 
+# PITFALL 31
 @pytest.mark.parametrize("reason", REASONS)
 def test_a_reason_has_a_negative_test(reason: str) -> None:
     """A negative test checks that the printed module stays the same and that the remark has the name."""
@@ -91,3 +93,13 @@ def test_a_reason_has_a_negative_test(reason: str) -> None:
     unchanged = re.compile(r"^// (RUN|DEFINE): .*diff %t", flags=re.M)
     negative = [path for path in files if path.stem.endswith("_negative") and unchanged.search(path.read_text())]
     assert bool(negative) != (reason in PARTIAL)
+
+
+def test_every_pitfall_has_a_test() -> None:
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    assert spec is not None and spec.loader is not None
+    generate = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(generate)
+    tests = generate.marked_tests()
+    assert len(tests) >= 33
+    assert [number for number, covered in tests.items() if not covered] == []
