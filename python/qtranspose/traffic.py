@@ -137,7 +137,7 @@ def _follow(operand: ir.Value[Any]) -> Traffic | None:
         elif op.name.startswith("linalg.") and not _reduces(op) and not is_contraction(op):
             if TILE_FUSED not in op.attributes:
                 path.moved += 2 * num_bytes(op.results[0])
-            path.transposes += _is_transpose(op)
+            path.transposes += is_transpose(op)
             pending.extend(reversed(inputs[:-1]))
         elif op.name in _COPIES or (op.name.startswith(("quant.", "arith.")) and _shape(op.results[0]) is not None):
             if op.name != "quant.scast":
@@ -184,10 +184,11 @@ def _reduces(op: ir.Operation) -> bool:
     return len(written) < maps[-1].n_dims
 
 
-def _is_transpose(op: ir.Operation) -> bool:
+def is_transpose(op: ir.Operation) -> bool:
+    """Whether `op` permutes the dims of a tensor and does nothing else, by name or as a copying generic."""
     if op.name == "linalg.transpose":
         return True
-    if len(op.regions[0].blocks[0].operations) != 1:
+    if not _maps(op) or len(op.regions[0].blocks[0].operations) != 1:
         return False
     *inputs, output = [[str(result) for result in map.results] for map in _maps(op)]
     return len(output) > 1 and any(sorted(map) == sorted(output) and map != output for map in inputs)
