@@ -39,3 +39,22 @@ func.func @idle_strides(%x: tensor<4x6xf32>, %y: tensor<1x3xf32>, %s: index) -> 
   %b = tensor.insert_slice %y into %x[1, 0] [1, 3] [2, 2] : tensor<1x3xf32> into tensor<4x6xf32>
   return %a, %b : tensor<1x3xf32>, tensor<4x6xf32>
 }
+
+// Of nothing, there is nothing to cut or join.
+
+// CHECK-LABEL: func.func @nothing(
+// CHECK-SAME:      %[[X:.*]]: tensor<0x3xf32>, %[[Y:.*]]: tensor<2x3xf32>
+// CHECK-NOT:     tensor.extract_slice
+// CHECK-NOT:     tensor.insert_slice
+// CHECK-DAG:     %[[A:.*]] = tensor.empty() : tensor<0x6xf32>
+// CHECK-DAG:     %[[B:.*]] = tensor.concat dim(0) %[[Y]] : (tensor<2x3xf32>) -> tensor<2x3xf32>
+// CHECK-DAG:     %[[C:.*]] = tensor.empty() : tensor<0x2xf32>
+// CHECK:         return %[[A]], %[[B]], %[[C]], %[[Y]]
+func.func @nothing(%x: tensor<0x3xf32>, %y: tensor<2x3xf32>)
+    -> (tensor<0x6xf32>, tensor<2x3xf32>, tensor<0x2xf32>, tensor<2x3xf32>) {
+  %a = tensor.concat dim(1) %x, %x : (tensor<0x3xf32>, tensor<0x3xf32>) -> tensor<0x6xf32>
+  %b = tensor.concat dim(0) %x, %y : (tensor<0x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  %c = tensor.extract_slice %y[0, 0] [0, 2] [1, 1] : tensor<2x3xf32> to tensor<0x2xf32>
+  %d = tensor.insert_slice %x into %y[0, 0] [0, 3] [1, 1] : tensor<0x3xf32> into tensor<2x3xf32>
+  return %a, %b, %c, %d : tensor<0x6xf32>, tensor<2x3xf32>, tensor<0x2xf32>, tensor<2x3xf32>
+}

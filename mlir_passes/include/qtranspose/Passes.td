@@ -470,7 +470,8 @@ def DecomposeAggregates : Pass<"qtranspose-decompose-aggregates", "ModuleOp"> {
   let description = [{
     Also turns a `tensor.expand_shape` into several dynamic sizes, on which
     `expand-strided-metadata` aborts, into a `tensor.reshape`, and drops the
-    stride of slices of one element, on which `fold-memref-alias-ops` aborts.
+    stride of slices of one element, on which `fold-memref-alias-ops` aborts,
+    and slices and concatenations of nothing, which become invalid subviews.
 
     Not a pattern set: it is a step of `qtranspose-to-cpu` only.
   }];

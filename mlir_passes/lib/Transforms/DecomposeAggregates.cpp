@@ -24,6 +24,7 @@ struct DecomposeAggregates
         ops.push_back(op);
     });
     IRRewriter rewriter(&getContext());
+    getOperation()->walk([&](Operation *op) { dropIfEmpty(rewriter, op); });
     getOperation()->walk([&](Operation *op) {
       llvm::TypeSwitch<Operation *>(op)
           .Case<tensor::ExtractSliceOp, tensor::InsertSliceOp,
@@ -45,6 +46,37 @@ struct DecomposeAggregates
   }
 
 private:
+  static bool isEmpty(Value value) {
+    auto type = cast<RankedTensorType>(value.getType());
+    return type.hasStaticShape() && type.getNumElements() == 0;
+  }
+
+  /// A slice at the start of a dim of size 0 is out of its bounds for upstream,
+  /// which bufferizes concatenations and slices to such.
+  static void dropIfEmpty(RewriterBase &rewriter, Operation *op) {
+    rewriter.setInsertionPoint(op);
+    if (auto insert = dyn_cast<tensor::InsertSliceOp>(op)) {
+      if (isEmpty(insert.getSource()))
+        rewriter.replaceOp(op, insert.getDest());
+      return;
+    }
+    if (!isa<tensor::ConcatOp, tensor::ExtractSliceOp>(op))
+      return;
+    if (isEmpty(op->getResult(0))) {
+      rewriter.replaceOpWithNewOp<tensor::EmptyOp>(
+          op, op->getResult(0).getType(), ValueRange());
+      return;
+    }
+    auto concat = dyn_cast<tensor::ConcatOp>(op);
+    SmallVector<Value> inputs;
+    if (concat)
+      llvm::copy_if(concat.getInputs(), std::back_inserter(inputs),
+                    [](Value input) { return !isEmpty(input); });
+    if (concat && inputs.size() != concat.getInputs().size())
+      rewriter.replaceOpWithNewOp<tensor::ConcatOp>(op, concat.getType(),
+                                                    concat.getDim(), inputs);
+  }
+
   /// Which unit dims a slice drops is read off strides later, where a step that
   /// no element takes makes `fold-memref-alias-ops` abort.
   template <typename SliceOp>
