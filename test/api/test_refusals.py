@@ -16,6 +16,8 @@ PASSES = [
     "qtranspose-fuse-dequant-into-matmul",
     "qtranspose-absorb-transposes",
     "qtranspose-static-lhs-to-rhs",
+    "qtranspose-lower-quantized-matmul",
+    "qtranspose-lower-quantized-matmul{allow-reassociation}",
 ]
 FAMILIES = list({entry.family: entry for entry in reversed(CATALOG)}.values())[::-1]
 UNUSED = "  %dead = arith.constant 7 : i32\n  %again = arith.constant 7 : i32\n"
