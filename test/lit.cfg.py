@@ -27,7 +27,8 @@ qtranspose = package_dir("qtranspose")
 config.name = "qtranspose"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir"]  # and .py in test/python, see its lit.local.cfg
-config.excludes = ["Inputs"]
+# Programs that pytest reads.
+config.excludes = ["Inputs", "regressions"]
 config.test_source_root = str(test_dir)
 config.test_exec_root = str(test_dir.parent / "build" / "test")
 config.substitutions += [
