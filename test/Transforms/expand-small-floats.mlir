@@ -70,3 +70,17 @@ func.func @others(%a: f8E5M2, %v: vector<4xbf16>) -> (i1, vector<4xf32>) {
   %w = arith.extf %v : vector<4xbf16> to vector<4xf32>
   return %p, %w : i1, vector<4xf32>
 }
+
+// An integer that f64 does not hold is rounded to odd first, so that the second rounding is right.
+
+// CHECK-LABEL: func.func @wide_integer(
+// CHECK-SAME:      %[[A:.*]]: i64) -> bf16
+// CHECK:         %[[LOST:.*]] = arith.xori %[[A]],
+// CHECK:         arith.cmpi ne, %[[LOST]],
+// CHECK:         %[[ODD:.*]] = arith.ori
+// CHECK:         %[[X:.*]] = arith.select %{{.*}}, %[[A]], %[[ODD]] : i64
+// CHECK:         arith.sitofp %[[X]] : i64 to f64
+func.func @wide_integer(%a: i64) -> bf16 {
+  %r = arith.sitofp %a : i64 to bf16
+  return %r : bf16
+}

@@ -329,6 +329,27 @@ def test_integers_to_and_from_small_floats(type):
     same(build(back)(small), small.astype(np.int32))
 
 
+@pytest.mark.parametrize("cast", ["sitofp", "uitofp"])
+def test_wide_integers_are_rounded_once(cast):
+    """Through f64, what is just above the middle of two bf16 would become the middle."""
+    middles = [(2**e + m * 2 ** (e - 7)) + 2 ** (e - 8) for e in (20, 52, 53, 54, 62) for m in (0, 1, 127)]
+    integers = [sign * (middle + by) for middle in middles for by in (-1, 0, 1) for sign in (1, -1)]
+    integers += [0, 2**53 + 1, 2**63 - 1, -(2**63), -(2**53) - 1]
+    if cast == "uitofp":
+        integers = [integer % 2**64 for integer in integers]
+    dtype = {"sitofp": np.int64, "uitofp": np.uint64}[cast]
+    program = elementwise(f"%w = arith.{cast} %a : i64 to bf16\nlinalg.yield %w : bf16", ["i64"], "bf16")
+    got = build(program)(np.array(integers, dtype).view(np.int64)).astype(np.float64)
+
+    def nearest_bf16(integer):
+        unit = max(abs(integer).bit_length() - 8, 0)
+        quotient, rest = divmod(abs(integer), 2**unit)
+        half = 2**unit / 2
+        return math.copysign((quotient + (rest > half or (rest == half > 0 and quotient % 2))) * 2.0**unit, integer)
+
+    same(got, np.array([nearest_bf16(integer) for integer in integers]))
+
+
 # Quantized types
 
 QUANT_CASES = {

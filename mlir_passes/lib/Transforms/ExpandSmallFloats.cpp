@@ -216,6 +216,30 @@ Value roundTo(const Emitter &e, Value value, FloatType target) {
   return e.bitcast(target, result);
 }
 
+/// The integer with at most 53 digits, which an f64 holds: where digits are
+/// lost, the last one that stays is 1, so that rounding once more to a format
+/// of far fewer digits gives what rounding the integer itself does.
+Value roundToOdd(const Emitter &e, Value value, bool isSigned) {
+  constexpr unsigned digits = 53;
+  unsigned width = Emitter::widthOf(value);
+  if (width <= digits)
+    return value;
+  OpBuilder &b = e.b;
+  unsigned drop = width - digits;
+  Value kept = e.shl(e.shr(value, drop), drop);
+  Value lost = arith::XOrIOp::create(b, e.loc, value, kept);
+  Value last = e.select(e.compare(arith::CmpIPredicate::ne, lost, 0),
+                        e.shl(e.integer(width, 1), drop), e.integer(width, 0));
+  Value odd = arith::OrIOp::create(b, e.loc, kept, last);
+  uint64_t limit = 1ull << digits;
+  Value offset = value;
+  if (isSigned)
+    offset = arith::AddIOp::create(b, e.loc, value, e.integer(width, limit));
+  Value isSmall = e.compare(arith::CmpIPredicate::ule, offset,
+                            isSigned ? 2 * limit : limit);
+  return e.select(isSmall, value, odd);
+}
+
 /// Any float to any other, through f32 where that loses nothing.
 Value convert(const Emitter &e, Value value, FloatType target) {
   OpBuilder &b = e.b;
@@ -336,13 +360,14 @@ private:
       result = e.bitcast(element, arith::ConstantOp::create(b, e.loc, attr));
     } else if (isa<arith::SIToFPOp, arith::UIToFPOp>(op)) {
       // Through the smallest float that holds the integer, else f64.
-      bool fits = Emitter::widthOf(op->getOperand(0)) <= 24;
+      Value integer = op->getOperand(0);
+      bool isSigned = isa<arith::SIToFPOp>(op);
+      bool fits = Emitter::widthOf(integer) <= 24;
       Type wide = e.of(fits ? b.getF32Type() : b.getF64Type());
+      integer = roundToOdd(e, integer, isSigned);
       Value number =
-          isa<arith::SIToFPOp>(op)
-              ? Value(
-                    arith::SIToFPOp::create(b, e.loc, wide, op->getOperand(0)))
-              : arith::UIToFPOp::create(b, e.loc, wide, op->getOperand(0));
+          isSigned ? Value(arith::SIToFPOp::create(b, e.loc, wide, integer))
+                   : Value(arith::UIToFPOp::create(b, e.loc, wide, integer));
       result = convert(e, number, cast<FloatType>(getElementTypeOrSelf(type)));
     } else if (isa<arith::FPToSIOp, arith::FPToUIOp>(op)) {
       op->setOperand(0, convert(e, op->getOperand(0), b.getF32Type()));
