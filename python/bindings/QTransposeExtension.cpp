@@ -7,6 +7,7 @@
 #include "qtranspose/Transforms/AbsorbTransposes.h"
 #include "qtranspose/Transforms/FuseDequantIntoMatmul.h"
 #include "qtranspose/Transforms/LowerQuantizedMatmul.h"
+#include "qtranspose/Utils/Encodings.h"
 
 #include "mlir/CAPI/IR.h"
 #include "mlir/CAPI/Rewrite.h"
@@ -95,6 +96,28 @@ NB_MODULE(_qtranspose, m) {
       nb::arg("attribute"));
   m.def("pattern_set", &makePatternSet, nb::arg("name"), nb::arg("context"));
   qtranspose::bindDequantTrace(m);
+  m.def(
+      "attach_encodings",
+      [](MlirOperation module,
+         const std::string &document) -> std::optional<std::string> {
+        if (llvm::Error error = qtranspose::attachEncodings(
+                cast<ModuleOp>(unwrap(module)), document))
+          return llvm::toString(std::move(error));
+        return std::nullopt;
+      },
+      nb::arg("module"), nb::arg("document"),
+      "Attaches the encodings of a JSON document; returns what is wrong with "
+      "it.");
+  m.def(
+      "export_encodings",
+      [](MlirOperation module) {
+        llvm::Expected<std::string> text =
+            qtranspose::exportEncodings(cast<ModuleOp>(unwrap(module)));
+        return text ? nb::make_tuple(true, *text)
+                    : nb::make_tuple(false, llvm::toString(text.takeError()));
+      },
+      nb::arg("module"),
+      "Returns (true, the JSON document) or (false, what is wrong).");
 
   nb::class_<OperationFingerPrint>(
       m, "Fingerprint",

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from qtranspose.derived import DerivedConstant as DerivedConstant
     from qtranspose.derived import QuantizationAxes as QuantizationAxes
     from qtranspose.derived import derived_constants as derived_constants
+    from qtranspose.encodings import attach_encodings as attach_encodings
+    from qtranspose.encodings import export_encodings as export_encodings
     from qtranspose.errors import QTransposeError as QTransposeError
     from qtranspose.patterns import apply_patterns as apply_patterns
     from qtranspose.pipelines import optimize as optimize
@@ -41,8 +43,10 @@ _LAZY = {
     "TraceLeaf": "trace",
     "Verification": "verification",
     "apply_patterns": "patterns",
+    "attach_encodings": "encodings",
     "compile": "execution",
     "derived_constants": "derived",
+    "export_encodings": "encodings",
     "optimize": "pipelines",
     "remarks": "remarks",
     "report": "report",

@@ -421,6 +421,51 @@ def LowerQuantizedMatmul : Pass<"qtranspose-lower-quantized-matmul"> {
   ];
 }
 
+def AttachEncodings : Pass<"qtranspose-attach-encodings", "ModuleOp"> {
+  let summary = "Attach the quantization encodings of a file to tensors";
+  let description = [{
+    Reads the JSON that quantization tools write beside a float model (AIMET's
+    versions 0.4 to 1.0, and the overrides of QNN converters) and attaches each
+    encoding to what it is of, as the attribute `qtranspose.encoding`. The
+    document itself is kept on the module (`qtranspose.encodings`), with the
+    names of what was not found; `qtranspose-export-encodings` writes it out
+    again. [encodings.md](encodings.md) has the formats and rules.
+
+    * `param_encodings` are found by the key of a `dense_resource`, the symbol
+      of a global, an attribute or the location of an argument, or the location
+      of a constant or of a value that is computed from one.
+    * `activation_encodings` are found by argument, location of an op, or what a
+      function calls its results. Inputs of a layer are counted without its
+      weight. Where the one encoding that names nothing meets the one run-time
+      operand that has none, they belong together, on whichever side of the
+      weight the operand is.
+    * Channels lie along the axis that the entry says, or along the dim of the
+      weight that is a dim of the result of its contraction, of their number.
+
+    Not a pattern set: it reads a file for the whole module.
+  }];
+  let options = [
+    Option<"file", "file", "std::string", /*default=*/"\"\"",
+           "The JSON file to read">,
+  ];
+}
+
+def ExportEncodings : Pass<"qtranspose-export-encodings", "ModuleOp"> {
+  let summary = "Write the encodings of a program to a file";
+  let description = [{
+    Writes the document that `qtranspose-attach-encodings` read, with the entry
+    of a parameter that is now stored in another order under the name of the
+    derived constant, along its axis (`axis`). What was not found stays as it
+    is. The file appears under its name only when complete.
+
+    Not a pattern set: it changes nothing.
+  }];
+  let options = [
+    Option<"file", "file", "std::string", /*default=*/"\"\"",
+           "The JSON file to write">,
+  ];
+}
+
 //===----------------------------------------------------------------------===//
 // Lowering to the CPU
 //===----------------------------------------------------------------------===//

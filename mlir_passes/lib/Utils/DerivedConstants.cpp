@@ -2,6 +2,8 @@
 
 #include "qtranspose/Utils/DerivedConstants.h"
 
+#include "qtranspose/Utils/Encodings.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MLProgram/IR/MLProgram.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
@@ -79,10 +81,14 @@ std::optional<ConstantData> getConstantData(Value value) {
     return std::nullopt;
   ConstantData data;
   for (NamedAttribute attribute : op->getDiscardableAttrs()) {
-    if (attribute.getName() != derivedAttrName)
+    if (attribute.getName() == derivedAttrName)
+      data.derived = dyn_cast<DictionaryAttr>(attribute.getValue());
+    else if (attribute.getName() != encodingAttrName)
       return std::nullopt;
-    data.derived = dyn_cast<DictionaryAttr>(attribute.getValue());
   }
+  data.encoding = getEncoding(op);
+  if (data.derived && !data.encoding)
+    data.encoding = data.derived.getAs<DictionaryAttr>("encoding");
   if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
     data.elements = dyn_cast<ElementsAttr>(constant.getValue());
   } else if (isa<ml_program::GlobalLoadOp, ml_program::GlobalLoadConstOp>(op)) {
@@ -360,6 +366,11 @@ static DictionaryAttr getProvenance(const DerivedSpec &spec) {
       name = earlier.get("source");
     }
   }
+  if (DictionaryAttr encoding = spec.source.encoding)
+    if (DictionaryAttr moved = moveEncoding(
+            encoding, spec.map, spec.source.elements.getShapedType().getShape(),
+            spec.type.getShape()))
+      entries.set("encoding", moved);
   entries.set("map", AffineMapAttr::get(map));
   entries.set("source_type", TypeAttr::get(sourceType));
   if (name)

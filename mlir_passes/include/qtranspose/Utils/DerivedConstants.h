@@ -43,6 +43,8 @@ struct ConstantData {
   llvm::StringRef name;
   /// Where it is derived from itself, if it is.
   DictionaryAttr derived;
+  /// Its `qtranspose.encoding`, if it has one.
+  DictionaryAttr encoding;
 };
 
 /// `source`, whose data are known and re-orderable, in the order of `gather`.
