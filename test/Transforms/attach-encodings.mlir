@@ -34,11 +34,11 @@ ml_program.global private @table(dense<1.0> : tensor<2x3xf32>) : tensor<2x3xf32>
 // CHECK: arith.constant {qtranspose.encoding = {axis = 0 : i64, bitwidth = 8 : i64, name = "fc.weight", offset = array<i64: -128, -127>, role = "parameter", scale = array<f64: 5.000000e-01, 2.500000e-01>, symmetric}} dense_resource<fc.weight>
 // CHECK: arith.constant {qtranspose.encoding = {axis = 0 : i64, {{.*}}name = "bias"
 // CHECK: ins(%{{.*}} : tensor<2x3xf32>) {{.*}} attrs = {qtranspose.encoding = {bitwidth = 16 : i64, float, name = "relu", role = "activation"}}
-// REMARK-DAG: remark: [Passed] attached | {{.*}} Function=layer | Remark="parameter 'fc.weight' along axis 0"
-// REMARK-DAG: remark: [Passed] attached | {{.*}} Remark="parameter 'table'"
-// REMARK-DAG: remark: [Passed] attached | {{.*}} Function=layer | Remark="parameter 'bias' along axis 0"
-// REMARK-DAG: remark: [Passed] attached | {{.*}} Remark="activation 'input'"
-// REMARK-DAG: remark: [Passed] attached | {{.*}} Function=layer | Remark="activation 'relu'"
+// REMARK-DAG: remark: {{(loc.*)?}}[Passed] attached | {{.*}} Function=layer | Remark="parameter 'fc.weight' along axis 0"
+// REMARK-DAG: remark: {{(loc.*)?}}[Passed] attached | {{.*}} Remark="parameter 'table'"
+// REMARK-DAG: remark: {{(loc.*)?}}[Passed] attached | {{.*}} Function=layer | Remark="parameter 'bias' along axis 0"
+// REMARK-DAG: remark: {{(loc.*)?}}[Passed] attached | {{.*}} Remark="activation 'input'"
+// REMARK-DAG: remark: {{(loc.*)?}}[Passed] attached | {{.*}} Function=layer | Remark="activation 'relu'"
 #id = affine_map<(d0, d1) -> (d0, d1)>
 #row = affine_map<(d0, d1) -> (d0)>
 func.func @layer(%x: tensor<3x3xf32> {frontend.name = "input"}) -> tensor<2x3xf32> {

@@ -335,6 +335,19 @@ def test_attaching_to_a_program_that_was_rewritten() -> None:
         assert scales_of(qt.export_encodings(module), "w_derived") == ([0.1, 0.2], 1)
 
 
+def test_attached_names_survive_printing() -> None:
+    """Locations do not; a second document finds the tensors of the first."""
+    constant, _, _ = NAMED["location"]
+    text = LEFT.replace("%w = arith.constant dense_resource<w> : tensor<2x3xf32>", constant)
+    with ir.Context():
+        module = qt.attach_encodings(module_of(text), old({"w": [0.1, 0.2]}))
+        module = ir.Module.parse(str(module))
+        qt.attach_encodings(module, old({"w": [0.3, 0.4]}))
+        module = ir.Module.parse(str(qt.optimize(module, RIGHT)))
+        qt.attach_encodings(module, old({"w": [0.5, 0.6]}))
+        assert scales_of(qt.export_encodings(module), "w_derived") == ([0.5, 0.6], 1)
+
+
 def test_attaching_again_replaces() -> None:
     with ir.Context():
         module = qt.attach_encodings(module_of(LEFT, {"w": W}), old({"w": [0.1, 0.2]}, {"x": 0.5}))

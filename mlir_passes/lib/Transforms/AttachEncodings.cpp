@@ -108,6 +108,14 @@ llvm::StringRef getName(Location location) {
   return found;
 }
 
+/// The name in an encoding that was attached before: locations do not survive
+/// printing, attributes do.
+llvm::StringRef getEncodingName(Attribute encoding) {
+  auto entries = dyn_cast_or_null<DictionaryAttr>(encoding);
+  auto name = entries ? entries.getAs<StringAttr>("name") : StringAttr();
+  return name ? name.getValue() : llvm::StringRef();
+}
+
 /// Names of the tensors of a program.
 struct Names {
   llvm::StringMap<Carriers> stored;    ///< by resource key or symbol
@@ -200,6 +208,8 @@ void Names::addOp(Operation *op) {
     return;
   }
   llvm::StringRef name = getName(op->getLoc());
+  if (name.empty())
+    name = getEncodingName(op->getAttr(encodingAttrName));
   if (op->getNumResults() != 1 ||
       !isa<RankedTensorType>(op->getResult(0).getType())) {
     if (!name.empty())
@@ -216,9 +226,14 @@ void Names::addOp(Operation *op) {
   Attribute constant;
   matchPattern(op, m_Constant(&constant));
   auto provenance = op->getAttrOfType<DictionaryAttr>(derivedAttrName);
-  if (provenance)
-    if (auto source = provenance.getAs<StringAttr>("source"))
-      derived[source.getValue()].push_back({op, {}});
+  if (provenance) {
+    auto source = provenance.getAs<StringAttr>("source");
+    llvm::StringRef sourceName =
+        source ? source.getValue()
+               : getEncodingName(provenance.get("encoding"));
+    if (!sourceName.empty())
+      derived[sourceName].push_back({op, {}});
+  }
   if (auto resource = dyn_cast_or_null<DenseResourceElementsAttr>(constant))
     stored[resource.getRawHandle().getKey()].push_back({op, {}});
   if (!name.empty() && !provenance)
