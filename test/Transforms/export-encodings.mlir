@@ -1,13 +1,13 @@
 // The entry of a weight that moved has the name of the derived constant and its axis; all else is as it was.
 
 // RUN: sed -n 's|^// JSON: ||p' %s > %t.json
-// RUN: qtranspose-opt %s -o %t.mlir --pass-pipeline='builtin.module(qtranspose-attach-encodings{file=%t.json},qtranspose-static-lhs-to-rhs,qtranspose-export-encodings{file=%t.out.json})'
+// RUN: qtranspose-opt %s --pass-pipeline='builtin.module(qtranspose-attach-encodings{file=%t.json},qtranspose-static-lhs-to-rhs,qtranspose-export-encodings{file=%t.out.json})' -o %t.mlir
 // RUN: FileCheck %s --input-file=%t.mlir --check-prefix=IR
 // RUN: FileCheck %s --input-file=%t.out.json
 
 // Nothing has moved yet, or has moved back: the document is what it was.
-// RUN: qtranspose-opt %s -o /dev/null --pass-pipeline='builtin.module(qtranspose-attach-encodings{file=%t.json},qtranspose-export-encodings{file=%t.same.json})'
-// RUN: qtranspose-opt %s -o /dev/null --pass-pipeline='builtin.module(qtranspose-attach-encodings{file=%t.same.json},qtranspose-export-encodings{file=%t.again.json})'
+// RUN: qtranspose-opt %s --pass-pipeline='builtin.module(qtranspose-attach-encodings{file=%t.json},qtranspose-export-encodings{file=%t.same.json})' -o /dev/null
+// RUN: qtranspose-opt %s --pass-pipeline='builtin.module(qtranspose-attach-encodings{file=%t.same.json},qtranspose-export-encodings{file=%t.again.json})' -o /dev/null
 // RUN: diff %t.same.json %t.again.json
 
 // JSON: {"version": "0.6.1",
