@@ -17,7 +17,7 @@ CPP := $(filter %.cpp %.h,$(SOURCES))
 STOCK = $(BIN)/qtranspose-opt --linalg-generalize-named-ops --linalg-fold-unit-extent-dims --linalg-fuse-elementwise-ops \
 	--canonicalize --cse
 
-.PHONY: help build demo test lint format docs bench fuzz lock clean
+.PHONY: help build demo test lint format docs bench bench-left fuzz lock clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list.
@@ -50,12 +50,15 @@ bench: build ## Measure weight traffic on the test inputs beside stock MLIR, and
 	$(BIN)/python benchmarks/coverage.py test/Inputs --rival '$(STOCK) {in} -o {out}'
 	$(BIN)/python benchmarks/llama.py
 
+bench-left: build $(VENV)/.bench-deps ## Measure what moving a weight from the left to the right costs and gives, by size.
+	$(BIN)/python benchmarks/left.py --json benchmarks/results/left.json --plot docs/left.svg
+
 fuzz: build $(VENV)/.dev-deps ## Run N random programs (make fuzz N=1000 SEED=0) before and after every pipeline and compare.
 	cd test && ../$(BIN)/python -m fuzz.run --cases $(or $(N),1000) --seed $(or $(SEED),0) --log ../docs/fuzz-log.jsonl \
 	  --findings ../build/fuzz
 
 lock: ## Regenerate requirements/*.txt from requirements/*.in (needs uv on PATH).
-	for name in build dev; do (cd requirements && UV_CUSTOM_COMPILE_COMMAND='make lock' uv pip compile --quiet --universal \
+	for name in build dev bench; do (cd requirements && UV_CUSTOM_COMPILE_COMMAND='make lock' uv pip compile --quiet --universal \
 	  --python-version 3.11 --generate-hashes --no-emit-index-url $$name.in --output-file $$name.txt) || exit 1; done
 
 clean: ## Remove everything that make made.

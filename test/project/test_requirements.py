@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-LOCKS = ["build.txt", "dev.txt"]
+LOCKS = ["build.txt", "dev.txt", "bench.txt"]
 
 
 def locked(name: str) -> dict[str, str]:
@@ -34,6 +34,6 @@ def test_every_requirement_is_pinned_by_hash(name: str) -> None:
         assert re.search(r"--hash=sha256:[0-9a-f]{64}", line), line
 
 
-@pytest.mark.parametrize("name", [*LOCKS, "build.in", "dev.in"])
+@pytest.mark.parametrize("name", [*LOCKS, "build.in", "dev.in", "bench.in"])
 def test_no_index_is_named(name: str) -> None:
     assert not re.search(r"://|--(extra-)?index-url|--find-links", (ROOT / "requirements" / name).read_text())
