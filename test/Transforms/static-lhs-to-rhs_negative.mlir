@@ -444,3 +444,24 @@ func.func @nhwc(%x: tensor<1x2x2x3xf32>, %init: tensor<1x2x2x2xf32>) -> tensor<1
       outs(%init : tensor<1x2x2x2xf32>) -> tensor<1x2x2x2xf32>
   return %y : tensor<1x2x2x2xf32>
 }
+
+// -----
+
+// The constant is in the callers, the matmul in a function of its own; not so if one of them computes it.
+
+// CHECK: remark: [Missed] constant-of-callers | {{.*}} Function=mm | Reason="inline the function first"
+func.func private @mm(%w: tensor<2x3xf32>, %a: tensor<3x2xf32>, %init: tensor<2x2xf32>) -> tensor<2x2xf32> {
+  %y = linalg.matmul ins(%w, %a : tensor<2x3xf32>, tensor<3x2xf32>) outs(%init : tensor<2x2xf32>) -> tensor<2x2xf32>
+  return %y : tensor<2x2xf32>
+}
+func.func private @mixed(%w: tensor<2x3xf32>, %a: tensor<3x2xf32>, %init: tensor<2x2xf32>) -> tensor<2x2xf32> {
+  %y = linalg.matmul ins(%w, %a : tensor<2x3xf32>, tensor<3x2xf32>) outs(%init : tensor<2x2xf32>) -> tensor<2x2xf32>
+  return %y : tensor<2x2xf32>
+}
+func.func @callers(%x: tensor<2x3xf32>, %a: tensor<3x2xf32>, %init: tensor<2x2xf32>) -> tensor<2x2xf32> {
+  %w = arith.constant dense<[[1., 2., 0.], [-1., 0., 3.]]> : tensor<2x3xf32>
+  %0 = call @mm(%w, %a, %init) : (tensor<2x3xf32>, tensor<3x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+  %1 = call @mixed(%w, %a, %0) : (tensor<2x3xf32>, tensor<3x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+  %2 = call @mixed(%x, %a, %1) : (tensor<2x3xf32>, tensor<3x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+  return %2 : tensor<2x2xf32>
+}

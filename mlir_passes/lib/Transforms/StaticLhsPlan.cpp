@@ -42,6 +42,29 @@ static bool hidesWeight(const TracedOperand &traced) {
   return traced.storage.empty() && traced.refusal;
 }
 
+/// Whether `value` is an argument of a private function inside `root` that
+/// every call gives a constant of its own function.
+static bool isConstantOfCallers(Value value, Operation *root) {
+  auto argument = dyn_cast<BlockArgument>(skipViews(value));
+  if (!root || !argument || !argument.getOwner()->isEntryBlock())
+    return false;
+  auto function =
+      dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
+  if (!function || !function.isPrivate() || function == root)
+    return false;
+  std::optional<SymbolTable::UseRange> uses =
+      SymbolTable::getSymbolUses(function, root);
+  return uses && !uses->empty() &&
+         llvm::all_of(*uses, [&](const SymbolTable::SymbolUse &use) {
+           auto call = dyn_cast<CallOpInterface>(use.getUser());
+           if (!call || argument.getArgNumber() >= call.getArgOperands().size())
+             return false;
+           Value given = call.getArgOperands()[argument.getArgNumber()];
+           return isa<RankedTensorType>(given.getType()) &&
+                  isConstantTensor(given);
+         });
+}
+
 llvm::SmallVector<AffineExpr>
 StaticLhsPlan::getCoordinates(OpOperand &operand) {
   AffineMap map = op.getMatchingIndexingMap(&operand);
@@ -117,8 +140,12 @@ bool StaticLhsPlan::matchWeight(std::optional<Refusal> &refusal) {
     return false;
   Staticness degree = degrees.lookup(weight);
   bool isHidden = degree == Staticness::RunTime && hidesWeight(*traced);
-  if (degree == Staticness::RunTime && !isHidden)
-    return false;
+  if (degree == Staticness::RunTime && !isHidden) {
+    if (isConvolution || !isConstantOfCallers(weight->get(), root))
+      return false;
+    refusal = refuse(Reason::ConstantOfCallers, "inline the function first");
+    return true;
+  }
   weightExpr = traced->expr;
 
   OrRefusal<MultiplyAdd> match = matchMultiplyAdd(op);

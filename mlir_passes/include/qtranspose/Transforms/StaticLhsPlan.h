@@ -38,7 +38,8 @@ public:
   /// Functions outside `root`, if given, are not traced into.
   StaticLhsPlan(linalg::LinalgOp op, const StaticLhsOptions &options,
                 Operation *root = nullptr)
-      : op(op), options(options), pool(op->getContext()), tracer(pool, root) {
+      : op(op), options(options), root(root), pool(op->getContext()),
+        tracer(pool, root) {
     tracer.enterDecided();
   }
 
@@ -125,6 +126,7 @@ private:
 
   linalg::LinalgOp op;
   StaticLhsOptions options;
+  Operation *root;
   ExprPool pool;
   Tracer tracer;
   llvm::SmallVector<int64_t> extents; ///< of the iteration dims
