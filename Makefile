@@ -46,9 +46,10 @@ format: $(VENV)/.dev-deps ## Format all sources.
 docs: $(VENV)/.build-deps ## Regenerate the pages of docs/ that are made from the sources.
 	$(BIN)/python docs/generate.py
 
-bench: build ## Measure weight traffic on the test inputs beside stock MLIR, and pipeline time on Llama decoders.
+bench: build $(VENV)/.bench-deps .venv-peers/.installed ## Measure weight traffic, pipeline time, and CPU kernels beside other engines.
 	$(BIN)/python benchmarks/coverage.py test/Inputs --rival '$(STOCK) {in} -o {out}'
 	$(BIN)/python benchmarks/llama.py
+	$(BIN)/python benchmarks/cpu.py --peers .venv-peers/bin/python --json benchmarks/results/cpu.json --plot docs/cpu.svg
 
 bench-left: build $(VENV)/.bench-deps ## Measure what moving a weight from the left to the right costs and gives, by size.
 	$(BIN)/python benchmarks/left.py --json benchmarks/results/left.json --plot docs/left.svg
@@ -62,7 +63,7 @@ lock: ## Regenerate requirements/*.txt from requirements/*.in (needs uv on PATH)
 	  --python-version 3.11 --generate-hashes --no-emit-index-url $$name.in --output-file $$name.txt) || exit 1; done
 
 clean: ## Remove everything that make made.
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-peers build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed: make PYTHON=...")'
@@ -71,6 +72,12 @@ $(VENV)/bin/python:
 $(VENV)/.%-deps: requirements/%.txt | $(VENV)/bin/python
 	@echo "Installing requirements/$*.txt into $(VENV)"
 	@$(PIP) install --require-hashes --only-binary :all: -r $<
+	@touch $@
+
+# The engines that `make bench` compares with have an environment of their own.
+.venv-peers/.installed: requirements/peers.txt
+	@$(PYTHON) -m venv .venv-peers
+	@.venv-peers/bin/python -m pip --disable-pip-version-check --quiet install --only-binary :all: -r $<
 	@touch $@
 
 $(INSTALLED): $(SOURCES) $(VENV)/.build-deps
