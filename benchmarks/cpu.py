@@ -5,7 +5,7 @@
 
 Every engine is a process of its own (benchmarks/workers); those of other projects run on the Python of `--peers`, an
 environment with requirements/peers.txt. Engines take turns: one pass each over all weights, then the next round. A case
-is cold if its weights are more than `--rotate` MB in all (110, or more than the last cache if that is larger, up to 1 GB)
+is cold if its weights are more than `--rotate` MB in all (110, or the last cache if larger, up to 1 GB)
 and are passed over in turn; it is hot with one weight. Weights are random, scales f16, the reference is float64.
 
 Printed per case and engine: minimum, first quartile and median of the time of one matmul; the read probe's over each
