@@ -4,7 +4,13 @@ The results say what a correct execution may return: integers exactly, floats wi
 element types, the operations and the length of the sums. `qtranspose verify` compares with it.
 """
 
-from qtranspose.reference.interpreter import ProgramAssertsError, UnsupportedError, evaluate
+from qtranspose.reference.interpreter import (
+    ProgramAssertsError,
+    SizesError,
+    UndefinedError,
+    UnsupportedError,
+    evaluate,
+)
 from qtranspose.reference.numbers import Number
 
-__all__ = ["Number", "ProgramAssertsError", "UnsupportedError", "evaluate"]
+__all__ = ["Number", "ProgramAssertsError", "SizesError", "UndefinedError", "UnsupportedError", "evaluate"]

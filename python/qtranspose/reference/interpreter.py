@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -17,19 +18,33 @@ from qtranspose.errors import QTransposeError
 from qtranspose.functions import Signature, find_function, signature
 from qtranspose.reference import numbers as n
 from qtranspose.reference.numbers import Number, Values
-from qtranspose.reference.scalars import OPERATIONS, UnsupportedError, from_bits, to_bits
+from qtranspose.reference.scalars import OPERATIONS, UndefinedError, UnsupportedError, assume, from_bits, to_bits
 
-__all__ = ["ProgramAssertsError", "UnsupportedError", "evaluate"]
+__all__ = ["ProgramAssertsError", "SizesError", "UndefinedError", "UnsupportedError", "evaluate"]
 
 # Their stubs in 22.1.8 do not know all that the extensions define.
 _LINALG: Any = linalg
 _QUANT: Any = quant
 _MAX_ITERATIONS = 1 << 20
+_MAX_ELEMENTS = 1 << 28
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 
 class ProgramAssertsError(QTransposeError):
     """A `cf.assert` of the program fails on these inputs."""
+
+
+class SizesError(QTransposeError):
+    """A size is not what it must be.
+
+    Attributes:
+        size: of some dim.
+        wanted: what it must be equal to; or, if `multiple`, a multiple of.
+    """
+
+    def __init__(self, what: str, size: int, wanted: int, multiple: bool = False) -> None:
+        super().__init__(f"{what}: {size}, not {'a multiple of ' if multiple else ''}{wanted}")
+        self.size, self.wanted, self.multiple = size, wanted, multiple
 
 
 def evaluate(module: ir.Module, inputs: Sequence[Array], function: str | None = None) -> list[Number]:
@@ -40,6 +55,8 @@ def evaluate(module: ir.Module, inputs: Sequence[Array], function: str | None = 
     Raises:
         UnsupportedError: if the program has something that the reference does not know.
         ProgramAssertsError: if an assertion of the program fails.
+        SizesError: if sizes do not fit, and it is known which.
+        UndefinedError: if the program divides by zero, or reads what is not there.
         QTransposeError: if sizes do not fit.
     """
     op = find_function(module, function)
@@ -47,7 +64,7 @@ def evaluate(module: ir.Module, inputs: Sequence[Array], function: str | None = 
     with module.context:
         try:
             return _Interpreter(module).call(op, _arguments(types, inputs))
-        except (ValueError, IndexError) as error:
+        except (ValueError, IndexError, MemoryError) as error:
             raise QTransposeError(f"@{types.name}: sizes do not fit: {error}") from error
 
 
@@ -75,6 +92,10 @@ def _element(type: ir.Type) -> Element:
 
 def _concatenate(numbers: Sequence[Number], axis: int) -> Number:
     full = [number.filled() for number in numbers]
+    for number in numbers:
+        for dim, (size, wanted) in enumerate(zip(number.shape, numbers[0].shape, strict=True)):
+            if dim != axis and size != wanted:
+                raise SizesError("a dim of concatenated tensors", size, wanted)
     return Number(
         numbers[0].element,
         np.concatenate([number.value for number in full], axis=axis),
@@ -112,27 +133,37 @@ class _Interpreter:
             raise UnsupportedError("deep recursion")
         outer, self.env = self.env, {}
         try:
-            return self.run(function.regions[0].blocks[0], arguments)
+            return self.run(function.regions[0].blocks[0], arguments, last=True)
         finally:
             self.env = outer
             self.depth -= 1
 
-    def run(self, block: ir.Block, arguments: Sequence[Number]) -> list[Number]:
-        """Evaluate a block; what its terminator passes on."""
+    def run(self, block: ir.Block, arguments: Sequence[Number], last: bool = False) -> list[Number]:
+        """Evaluate a block; what its terminator passes on.
+
+        Args:
+            block: to evaluate.
+            arguments: of the block.
+            last: whether nothing of the block is needed any more afterwards: tensors are let go after their last use.
+        """
         for argument, number in zip(block.arguments, arguments, strict=True):
             self.env[argument] = number
-        for view in block.operations:
-            op = view.operation
+        del arguments
+        operations = [view.operation for view in block.operations]
+        dead = _last_uses(operations) if last else {}
+        for position, op in enumerate(operations):
             if op.name in ("func.return", "scf.yield", "linalg.yield", "tensor.yield"):
                 return [self.env[operand] for operand in op.operands]
             for result, number in zip(op.results, self.evaluate(op), strict=True):
                 self.env[result] = number
+            for value in dead.get(position, ()):
+                self.env.pop(value, None)
         return []
 
     def evaluate(self, op: ir.Operation) -> list[Number]:
         if op.name in OPERATIONS:
             operands = [self.env[operand] for operand in op.operands]
-            return [OPERATIONS[op.name](op, _element(op.results[0].type), operands)]
+            return [assume(op, operands, OPERATIONS[op.name](op, _element(op.results[0].type), operands))]
         handler = getattr(self, "op_" + op.name.replace(".", "_"), None)
         if handler is None and op.name.startswith("linalg."):
             return self.structured(op)
@@ -193,14 +224,18 @@ class _Interpreter:
     def op_cf_assert(self, op: ir.Operation) -> list[Number]:
         condition = self.env[op.operands[0]]
         if not np.all(condition.value):
+            compared = op.operands[0].owner
+            if isinstance(compared, ir.OpView) and compared.operation.name == "arith.cmpi":
+                size, wanted = (self.env[operand] for operand in compared.operands)
+                equal = ir.IntegerAttr(compared.attributes["predicate"]).value == 0
+                if equal and size.shape == () and size.element.name == "index":
+                    raise SizesError(ir.StringAttr(op.attributes["msg"]).value, int(size.value), int(wanted.value))
             raise ProgramAssertsError(f"assertion failed: {ir.StringAttr(op.attributes['msg']).value}")
         return []
 
     def op_affine_apply(self, op: ir.Operation) -> Number:
         map = ir.AffineMapAttr(op.attributes["map"]).value
-        if map.n_symbols:
-            raise UnsupportedError("a map with symbols")
-        value = _affine(map.results[0], [n.integers(number) for number in self.numbers(op)])
+        value = _affine(map.results[0], [n.integers(number) for number in self.numbers(op)], map.n_dims)
         return Number.exact(_element(op.results[0].type), np.asarray(value, np.int64))
 
     # Control flow
@@ -228,6 +263,7 @@ class _Interpreter:
         sizes = iter(self.integer(value) for value in op.operands)
         type = ir.ShapedType(op.results[0].type)
         shape = [next(sizes) if type.is_dynamic_dim(d) else type.get_dim_size(d) for d in range(type.rank)]
+        _check_size(shape)
         # What nobody wrote is anything: a result that depends on it has no bound.
         element = _element(op.results[0].type)
         zero = Number.exact(element, n.wrap(element, np.zeros(shape)) if element.kind == "int" else np.zeros(shape))
@@ -241,7 +277,7 @@ class _Interpreter:
         number, type = self.env[op.operands[0]], ir.ShapedType(op.results[0].type)
         for dim, size in enumerate(number.shape):
             if not type.is_dynamic_dim(dim) and type.get_dim_size(dim) != size:
-                raise ValueError(f"a cast of size {size} to {type.get_dim_size(dim)}")
+                raise SizesError("a dim of a cast", size, type.get_dim_size(dim))
         return number
 
     def op_tensor_collapse_shape(self, op: ir.Operation) -> Number:
@@ -251,8 +287,17 @@ class _Interpreter:
         return number.map(lambda array: array.reshape(shape))
 
     def op_tensor_expand_shape(self, op: ir.Operation) -> Number:
+        static = [int(size) for size in ir.DenseI64ArrayAttr(op.attributes["static_output_shape"])]
         shape = self.mixed(op, "static_output_shape", [self.integer(value) for value in list(op.operands)[1:]])
-        return self.env[op.operands[0]].map(lambda array: array.reshape(shape))
+        number = self.env[op.operands[0]]
+        for size, group in zip(number.shape, ir.ArrayAttr(op.attributes["reassociation"]), strict=True):
+            dims = [ir.IntegerAttr(dim).value for dim in ir.ArrayAttr(group)]
+            known = prod(static[dim] for dim in dims if static[dim] != _DYNAMIC)
+            if known and size % known:
+                raise SizesError("an expanded dim", size, known, multiple=True)
+            if prod(shape[dim] for dim in dims) != size:
+                raise SizesError("an expanded dim", size, prod(shape[dim] for dim in dims))
+        return number.map(lambda array: array.reshape(shape))
 
     def op_tensor_reshape(self, op: ir.Operation) -> Number:
         shape = [int(size) for size in n.integers(self.env[op.operands[1]])]
@@ -325,6 +370,7 @@ class _Interpreter:
         sizes = iter(self.integer(value) for value in list(op.operands)[1:])
         type = ir.ShapedType(op.results[0].type)
         shape = [next(sizes) if type.is_dynamic_dim(d) else type.get_dim_size(d) for d in range(type.rank)]
+        _check_size(shape)
         number = self.env[op.operands[0]]
         return replace(number, value=np.broadcast_to(number.value, shape))
 
@@ -335,7 +381,7 @@ class _Interpreter:
         at = tuple(n.integers(index) for index in indices)
         for position, size in zip(at, tensor.shape, strict=True):
             if np.any((position < 0) | (position >= size)):
-                raise ValueError(f"an index outside of a dim of size {size}")
+                raise UndefinedError(f"an index is outside of a dim of size {size}")
         return tensor.map(lambda array: array[at])
 
     def op_tensor_from_elements(self, op: ir.Operation) -> Number:
@@ -417,6 +463,9 @@ class _Interpreter:
         def at(map: ir.AffineMap, number: Number) -> Number:
             if not number.shape:
                 return number
+            view = _projection(map, parallel, grid)
+            if view is not None:
+                return number.map(view)
             index = tuple(np.broadcast_to(_affine(result, grid), domain) for result in map.results)
             return number.map(lambda array: array[index])
 
@@ -436,18 +485,69 @@ class _Interpreter:
         self.grid = outer
         results = []
         for map, number, init in zip(outputs, accumulators, inits, strict=True):
-            index = tuple(np.broadcast_to(_affine(result, grid), domain) for result in map.results)
-            full = replace(number, value=np.broadcast_to(number.value, domain)).filled()
+            full = replace(number, value=np.broadcast_to(number.value, domain))
             if reduction and full.is_float:
                 # A sum is done: what follows sees it as one number, whatever it was added up from.
                 full = replace(full, size=np.abs(full.value) + full.error)
-            results.append(_assign(init, index, full) if init.shape else full.map(lambda array: array.reshape(())))
+            dims = [result.position for result in map.results if isinstance(result, ir.AffineDimExpr)]
+            if sorted(dims) == parallel and len(dims) == len(map.results):
+                order = [parallel.index(dim) for dim in dims]
+                results.append(full.map(partial(_transposed, order=order)))
+                continue
+            index = tuple(np.broadcast_to(_affine(result, grid), domain) for result in map.results)
+            results.append(_assign(init, index, full.filled()))
         return results
 
     def op_linalg_index(self, op: ir.Operation) -> Number:
         grid, domain = self.grid
         position = np.asarray(grid[ir.IntegerAttr(op.attributes["dim"]).value], np.int64)
         return Number.exact(_element(op.results[0].type), np.broadcast_to(position, domain))
+
+
+def _check_size(shape: Sequence[int]) -> None:
+    if min(shape, default=0) < 0 or prod(shape) > _MAX_ELEMENTS:
+        raise UndefinedError(f"a tensor of sizes {list(shape)}")
+
+
+def _last_uses(operations: Sequence[ir.Operation]) -> dict[int, list[Any]]:
+    """Return the values that are used for the last time by each operation of a block, or in it."""
+    last: dict[Any, int] = {}
+
+    def use(op: Any) -> ir.WalkResult:
+        last.update(dict.fromkeys(op.operation.operands, position))
+        return ir.WalkResult.ADVANCE
+
+    for position, op in enumerate(operations):
+        last.update(dict.fromkeys(op.results, position))
+        op.walk(use, ir.WalkOrder.PRE_ORDER)
+    dead: dict[int, list[Any]] = {}
+    for value, position in last.items():
+        dead.setdefault(position, []).append(value)
+    return dead
+
+
+def _projection(map: ir.AffineMap, parallel: Sequence[int], grid: Sequence[Any]) -> Callable[[Values], Values] | None:
+    """Return the view of an operand along the parallel loops, if its map only permutes, drops and fixes dims."""
+    index: list[Any] = []
+    axes = []
+    for result in map.results:
+        if isinstance(result, ir.AffineConstantExpr):
+            index.append(result.value)
+        elif not isinstance(result, ir.AffineDimExpr) or result.position in axes:
+            return None
+        elif result.position in parallel:
+            index.append(slice(None))
+            axes.append(result.position)
+        else:
+            index.append(grid[result.position])
+    order = sorted(range(len(axes)), key=axes.__getitem__)
+    unit = tuple(slice(None) if dim in axes else None for dim in parallel)
+    return lambda array: array[tuple(index)].transpose(order)[unit]
+
+
+def _transposed(array: Values, order: Sequence[int]) -> Values:
+    """Transpose; a copy, since what reads it in a loop over a reduction is then several times faster."""
+    return np.array(array.transpose(order), order="C")
 
 
 def _extents(maps: Sequence[ir.AffineMap], operands: Sequence[Number]) -> list[int]:
@@ -457,7 +557,7 @@ def _extents(maps: Sequence[ir.AffineMap], operands: Sequence[Number]) -> list[i
             if isinstance(result, ir.AffineDimExpr):
                 dim = result.position
                 if extents.setdefault(dim, size) != size:
-                    raise ValueError(f"a loop of {extents[dim]} over a dim of {size}")
+                    raise SizesError("a dim that a loop runs over", size, extents[dim])
     if len(extents) != maps[0].n_dims:
         raise UnsupportedError("a loop whose extent no operand has")
     return [extents[dim] for dim in range(maps[0].n_dims)]
@@ -471,13 +571,15 @@ def _dims(expr: Any) -> set[int]:
     return set()
 
 
-def _affine(expr: Any, dims: Sequence[Any]) -> Any:
-    """Evaluate an affine expression for arrays of dims."""
+def _affine(expr: Any, dims: Sequence[Any], symbols: int = 0) -> Any:
+    """Evaluate an affine expression for arrays of dims; symbol 0 is `dims[symbols]`."""
     if isinstance(expr, ir.AffineDimExpr):
         return dims[expr.position]
+    if isinstance(expr, ir.AffineSymbolExpr):
+        return dims[symbols + expr.position]
     if isinstance(expr, ir.AffineConstantExpr):
         return expr.value
-    lhs, rhs = _affine(expr.lhs, dims), _affine(expr.rhs, dims)
+    lhs, rhs = _affine(expr.lhs, dims, symbols), _affine(expr.rhs, dims, symbols)
     if isinstance(expr, ir.AffineAddExpr):
         return lhs + rhs
     if isinstance(expr, ir.AffineMulExpr):

@@ -117,17 +117,38 @@ class Number:
 
 
 def rounded(element: Element, value: Values, error: Values, size: Values, ulps: float = 1) -> Number:
-    """Make the float that a computed `value` is rounded to."""
+    """Make the float that a computed `value` is rounded to.
+
+    Infinities and NaNs are either certain or unknown: there `error` must be 0 where the operands leave no doubt.
+    """
     format = Format.of(element)
     with np.errstate(all="ignore"):
-        error = error + ulps * format.unit * (size + error) + format.tiny
+        total = error + ulps * format.unit * (size + error) + format.tiny
         # Beyond the largest number an execution has infinity, and what follows is anything.
-        error = np.where(size + error > format.largest, np.inf, error)
-        # What is infinite or not a number stays so, unless an error on the way may have made it that.
-        error = np.where(
-            np.isfinite(value), np.nan_to_num(error, nan=np.inf, posinf=np.inf), np.where(error > 0, error, 0.0)
-        )
-    return Number(element, np.asarray(value, np.float64), error, np.asarray(size, np.float64))
+        total = np.where(size + total <= format.largest, total, np.inf)
+        finite = np.isfinite(value)
+        if not finite.all():
+            total = np.where(finite, total, np.where(error == 0, 0.0, np.inf))
+    return Number(element, np.asarray(value, np.float64), total, np.asarray(size, np.float64))
+
+
+def _doubt(certain: Callable[[], Values], error: Values, value: Values) -> Values:
+    """Return `error` where the value is finite; elsewhere 0 where it is `certain`, and infinite where not."""
+    finite = np.isfinite(value)
+    error = np.where(np.isnan(error), np.inf, error)
+    return error if finite.all() else np.where(finite, error, np.where(certain(), 0.0, np.inf))
+
+
+def _is_nan(number: Number) -> Values:
+    """Whether an element is certainly not a number."""
+    nan: Values = np.isnan(number.value) & (number.error == 0)
+    return nan
+
+
+def _has_sign(number: Number) -> Values:
+    """Whether the error of an element leaves its sign, and that it is not zero, certain."""
+    certain: Values = (number.error == 0) | (np.isfinite(number.error) & (np.abs(number.value) > number.error))
+    return certain
 
 
 def convert(number: Number, element: Element) -> Number:
@@ -146,14 +167,33 @@ def convert(number: Number, element: Element) -> Number:
 def add(a: Number, b: Number, sign: int = 1) -> Number:
     """Add floats, or with `sign` -1 subtract."""
     with np.errstate(all="ignore"):
-        return rounded(a.element, a.value + sign * b.value, a.error + b.error, a.size + b.size)
+        value = a.value + sign * b.value
+
+        def certain() -> Values:
+            # An infinity stays what it is whatever finite is added.
+            infinite = ~(np.isfinite(a.value) & np.isfinite(b.value)) & np.isfinite(a.error) & np.isfinite(b.error)
+            return _is_nan(a) | _is_nan(b) | infinite
+
+        return rounded(a.element, value, _doubt(certain, a.error + b.error, value), a.size + b.size)
 
 
 def multiply(a: Number, b: Number) -> Number:
     """Multiply floats."""
     with np.errstate(all="ignore"):
+        value = a.value * b.value
+
+        def certain() -> Values:
+            infinite = ~(np.isfinite(a.value) & np.isfinite(b.value)) & _has_sign(a) & _has_sign(b)
+            return _is_nan(a) | _is_nan(b) | infinite
+
         error = a.size * b.error + b.size * a.error + a.error * b.error
-        return rounded(a.element, a.value * b.value, np.nan_to_num(error, nan=np.inf, posinf=np.inf), a.size * b.size)
+        error = _doubt(certain, error, value)
+        result = rounded(a.element, value, error, a.size * b.size)
+        # A zero that every execution has makes another.
+        zero = (a.size == 0) | (b.size == 0)
+        if not zero.any():
+            return result
+        return replace(result, error=np.where(zero & (value == 0) & (error == 0), 0.0, result.error))
 
 
 def divide(a: Number, b: Number) -> Number:
@@ -161,12 +201,17 @@ def divide(a: Number, b: Number) -> Number:
     with np.errstate(all="ignore"):
         value = a.value / b.value
         least = np.abs(b.value) - b.error
-        error = np.where(least > 0, (a.error + np.abs(value) * b.error) / least, np.where(b.error > 0, np.inf, 0.0))
+        error = np.where(least > 0, (a.error + np.abs(value) * b.error) / least, np.inf)
+
+        def certain() -> Values:
+            # An infinity divided, or a number divided by zero.
+            infinite: Values = (~np.isfinite(a.value) | (b.value == 0)) & _has_sign(a) & _has_sign(b)
+            return _is_nan(a) | _is_nan(b) | infinite
+
+        error = _doubt(certain, error, value)
         # A quotient of a sum is as large as the sum of the quotients.
         size = np.where(least > 0, a.size / np.maximum(least, np.finfo(np.float64).tiny), np.abs(value))
-        return rounded(
-            a.element, value, np.nan_to_num(error, nan=np.inf, posinf=np.inf), np.maximum(size, np.abs(value))
-        )
+        return rounded(a.element, value, error, np.maximum(size, np.abs(value)))
 
 
 def unary(number: Number, function: Callable[[Values], Values], monotone: bool = True, slope: float = 1) -> Number:
@@ -180,10 +225,10 @@ def unary(number: Number, function: Callable[[Values], Values], monotone: bool =
                 np.abs(function(number.value + number.error) - value),
                 np.abs(function(number.value - number.error) - value),
             )
-            spread = np.nan_to_num(spread, nan=np.inf, posinf=np.inf)
         else:
             spread = slope * number.error
-        return rounded(number.element, value, spread, np.abs(value), LIBRARY_ULPS)
+        error = _doubt(lambda: np.asarray(number.error == 0), np.where(number.error == 0, 0.0, spread), value)
+        return rounded(number.element, value, error, np.abs(value), LIBRARY_ULPS)
 
 
 def exact_unary(number: Number, function: Callable[[Values], Values]) -> Number:
@@ -202,7 +247,9 @@ def choose_extreme(a: Number, b: Number, function: Callable[[Values, Values], Va
     def of_winner(x: Floats, y: Floats) -> Floats:
         return np.where(is_a, x, np.where(is_b, y, np.maximum(x, y)))
 
-    return replace(a, value=value, error=of_winner(a.error, b.error), size=of_winner(a.size, b.size))
+    reach = of_winner(a.error, b.error)
+    error = _doubt(lambda: _is_nan(a) | _is_nan(b) | np.isfinite(reach), reach, value)
+    return replace(a, value=value, error=error, size=of_winner(a.size, b.size))
 
 
 def step(number: Number, function: Callable[[Values], Values]) -> Number:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from qtranspose._mlir import ir
 from qtranspose.elements import Element
+from qtranspose.errors import QTransposeError
 from qtranspose.reference import numbers as n
 from qtranspose.reference.numbers import Number, Values
 
@@ -21,55 +22,99 @@ class UnsupportedError(Exception):
     """The program has an operation or type that the reference does not know."""
 
 
-def _integer(function: Callable[[Any, Any], Any], view: Callable[[Number], Any], linear: str = "") -> Operation:
-    """Make an operation on two integers, seen through `view`; `linear` says how errors of the operands carry over."""
+class UndefinedError(QTransposeError):
+    """What the program does on these inputs is not defined: it divides by zero or reads what is not there."""
+
+
+def _integer(
+    function: Callable[[Any, Any], Any],
+    view: Callable[[Number], Any],
+    linear: str = "",
+    poison: Callable[[ir.Operation, Number, Number], Values] | None = None,
+) -> Operation:
+    """Make an operation on two integers, seen through `view`.
+
+    Args:
+        function: of two arrays.
+        view: which numbers the operands stand for.
+        linear: how errors of the operands carry over; if empty, a result of operands with errors is anything.
+        poison: where the result is not defined.
+    """
 
     def apply(op: ir.Operation, element: Element, operands: list[Number]) -> Number:
         a, b = operands
         with np.errstate(all="ignore"):
             value = n.wrap(element, np.asarray(function(view(a), view(b))).astype(np.int64))
-            if np.all(a.error == 0) and np.all(b.error == 0):
-                return Number(element, value, n.EXACT, n.EXACT)
-            if linear == "sum":
-                error = a.error + b.error
-            elif linear == "product":
-                size_a, size_b = np.abs(n.integers(a)), np.abs(n.integers(b))
-                error = size_a * b.error + size_b * a.error + a.error * b.error
-            elif linear == "extreme":
-                error = np.maximum(a.error, b.error)
-            else:
-                error = np.where((a.error == 0) & (b.error == 0), 0.0, np.inf)
+            error: Values = n.EXACT
+            if np.any(a.error != 0) or np.any(b.error != 0):
+                if linear == "sum":
+                    error = a.error + b.error
+                elif linear == "product":
+                    size_a, size_b = np.abs(n.integers(a)), np.abs(n.integers(b))
+                    error = size_a * b.error + size_b * a.error + a.error * b.error
+                elif linear == "extreme":
+                    error = np.maximum(a.error, b.error)
+                else:
+                    error = np.where((a.error == 0) & (b.error == 0), 0.0, np.inf)
+        if poison is not None and np.any(undefined := poison(op, a, b)):
+            error = np.where(undefined, np.inf, error)
         return Number(element, value, error, n.EXACT)
 
     return apply
 
 
+def _overflows(function: Callable[[Any, Any], Any]) -> Callable[[ir.Operation, Number, Number], Values]:
+    """Make a test for results that `nsw` or `nuw` say do not occur."""
+
+    def test(op: ir.Operation, a: Number, b: Number) -> Values:
+        flags = str(op.attributes["overflowFlags"]) if "overflowFlags" in op.attributes else ""
+        bits, wrong = a.element.bits, np.asarray(False)
+        for flag, view, low, high in (
+            ("nsw", n.integers, -(2.0 ** (bits - 1)), 2.0 ** (bits - 1) - 1),
+            ("nuw", n.unsigned, 0.0, 2.0**bits - 1),
+        ):
+            if flag in flags:
+                # Exact where it matters up to 53 bits; beyond, what comes close counts as an overflow.
+                exact = function(view(a).astype(np.float64), view(b).astype(np.float64))
+                wrong = wrong | (exact < low) | (exact > high if bits <= 53 else exact >= high)
+        return wrong
+
+    return test
+
+
 def _shift(function: Callable[[Any, Any], Any], view: Callable[[Number], Any]) -> Operation:
     def guarded(value: Any, amount: Any) -> Any:
-        # Shifting by the width or more is poison; NumPy would do something else per machine.
-        return function(value, np.minimum(amount, 63).astype(value.dtype))
+        return function(value, np.minimum(amount.view(np.uint64), np.uint64(63)).astype(value.dtype))
 
-    return _integer(guarded, view)
+    def too_far(op: ir.Operation, a: Number, b: Number) -> Values:
+        return n.unsigned(b) >= np.uint64(b.element.bits)
+
+    return _integer(guarded, view, poison=too_far)
 
 
 def _divide(kind: str, view: Callable[[Number], Any]) -> Operation:
     def quotient(a: Any, b: Any) -> Any:
-        safe = np.where(b == 0, np.ones_like(b), b)
-        floor = a // safe
-        exact = floor * safe == a
+        if np.any(b == 0):
+            raise UndefinedError("an integer is divided by zero")
+        floor = a // b
+        exact = floor * b == a
         if kind == "floor":
             return floor
         if kind == "ceil":
             return np.where(exact, floor, floor + np.ones_like(floor))
-        negative = (a < 0) != (safe < 0)
+        negative = (a < 0) != (b < 0)
         truncated = np.where(negative & ~exact, floor + np.ones_like(floor), floor)
-        return truncated if kind == "truncate" else a - truncated * safe
+        return truncated if kind == "truncate" else a - truncated * b
 
-    return _integer(quotient, view)
+    divide = _integer(quotient, view)
 
+    def apply(op: ir.Operation, element: Element, operands: list[Number]) -> Number:
+        a, b = operands
+        if view is not n.unsigned and np.any((n.integers(b) == -1) & (n.integers(a) == -(1 << (element.bits - 1)))):
+            raise UndefinedError("a quotient of integers overflows")
+        return divide(op, element, operands)
 
-def _signed_values(number: Number) -> Values:
-    return n.integers(number)
+    return apply
 
 
 _SIGNED_ORDER = {2: np.less, 3: np.less_equal, 4: np.greater, 5: np.greater_equal}
@@ -98,6 +143,7 @@ def _cmpf(op: ir.Operation, element: Element, operands: list[Number]) -> Number:
     unordered = np.isnan(a.value) | np.isnan(b.value)
     compare = [None, np.equal, np.greater, np.greater_equal, np.less, np.less_equal, np.not_equal, None]
     with np.errstate(all="ignore"):
+        certain = (np.isnan(a.value) & (a.error == 0)) | (np.isnan(b.value) & (b.error == 0))
         if predicate == 0:
             value = np.zeros(unordered.shape, np.bool_)
         elif predicate == 15:
@@ -108,7 +154,8 @@ def _cmpf(op: ir.Operation, element: Element, operands: list[Number]) -> Number:
             value = compare[predicate](a.value, b.value) & ~unordered  # type: ignore[misc]
         else:
             value = compare[predicate - 7](a.value, b.value) | unordered  # type: ignore[misc]
-        return Number(element, value, _doubt(a, b, np.abs(a.value - b.value)), n.EXACT)
+        doubt = np.where(certain, 0.0, _doubt(a, b, np.abs(a.value - b.value)))
+        return Number(element, value, doubt if np.any(doubt) else n.EXACT, n.EXACT)
 
 
 def _select(op: ir.Operation, element: Element, operands: list[Number]) -> Number:
@@ -152,6 +199,26 @@ def _to_integer(op: ir.Operation, element: Element, operands: list[Number]) -> N
     exact = value.astype(np.uint64).view(np.int64) if low == 0 and element.bits == 64 else value.astype(np.int64)
     error = np.where(fits, whole.error, np.inf)
     return Number(element, n.wrap(element, exact), error if np.any(error) else n.EXACT, n.EXACT)
+
+
+def assume(op: ir.Operation, operands: Sequence[Number], result: Number) -> Number:
+    """Take into account what the fast-math flags of an operation promise and allow."""
+    flags = str(op.attributes["fastmath"]) if "fastmath" in op.attributes else ""
+    if not flags or "none" in flags or not result.is_float:
+        return result
+    fast = "fast>" in flags
+    if (fast or "afn" in flags) and op.name.startswith("math."):
+        raise UnsupportedError("approximate functions")
+    if (fast or "arcp" in flags) and op.name == "arith.divf":
+        # The reciprocal is rounded first.
+        result = n.rounded(result.element, result.value, result.error, result.size)
+    broken = np.asarray(False)
+    for number in (*operands, result):
+        if number.is_float and (fast or "nnan" in flags):
+            broken = broken | np.isnan(number.value)
+        if number.is_float and (fast or "ninf" in flags):
+            broken = broken | np.isinf(number.value)
+    return replace(result, error=np.where(broken, np.inf, result.error)) if np.any(broken) else result
 
 
 def _resize(view: Callable[[Number], Any]) -> Operation:
@@ -256,24 +323,24 @@ OPERATIONS: dict[str, Operation] = {
     "arith.uitofp": _from_integer(n.unsigned),
     "arith.fptosi": _to_integer,
     "arith.fptoui": _to_integer,
-    "arith.addi": _integer(np.add, _signed_values, "sum"),
-    "arith.subi": _integer(np.subtract, _signed_values, "sum"),
-    "arith.muli": _integer(np.multiply, _signed_values, "product"),
-    "arith.divsi": _divide("truncate", _signed_values),
+    "arith.addi": _integer(np.add, n.integers, "sum", _overflows(np.add)),
+    "arith.subi": _integer(np.subtract, n.integers, "sum", _overflows(np.subtract)),
+    "arith.muli": _integer(np.multiply, n.integers, "product", _overflows(np.multiply)),
+    "arith.divsi": _divide("truncate", n.integers),
     "arith.divui": _divide("floor", n.unsigned),
-    "arith.remsi": _divide("remainder", _signed_values),
-    "arith.remui": _integer(lambda a, b: a % np.where(b == 0, np.ones_like(b), b), n.unsigned),
-    "arith.floordivsi": _divide("floor", _signed_values),
-    "arith.ceildivsi": _divide("ceil", _signed_values),
+    "arith.remsi": _divide("remainder", n.integers),
+    "arith.remui": _divide("remainder", n.unsigned),
+    "arith.floordivsi": _divide("floor", n.integers),
+    "arith.ceildivsi": _divide("ceil", n.integers),
     "arith.ceildivui": _divide("ceil", n.unsigned),
     "arith.andi": _integer(np.bitwise_and, n.unsigned),
     "arith.ori": _integer(np.bitwise_or, n.unsigned),
     "arith.xori": _integer(np.bitwise_xor, n.unsigned),
     "arith.shli": _shift(np.left_shift, n.unsigned),
-    "arith.shrsi": _shift(np.right_shift, _signed_values),
+    "arith.shrsi": _shift(np.right_shift, n.integers),
     "arith.shrui": _shift(np.right_shift, n.unsigned),
-    "arith.maxsi": _integer(np.maximum, _signed_values, "extreme"),
-    "arith.minsi": _integer(np.minimum, _signed_values, "extreme"),
+    "arith.maxsi": _integer(np.maximum, n.integers, "extreme"),
+    "arith.minsi": _integer(np.minimum, n.integers, "extreme"),
     "arith.maxui": _integer(np.maximum, n.unsigned, "extreme"),
     "arith.minui": _integer(np.minimum, n.unsigned, "extreme"),
     "arith.extsi": _resize(n.integers),
