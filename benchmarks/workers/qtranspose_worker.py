@@ -42,9 +42,9 @@ def text(case: Case) -> str:
     operand, argument = (", %zero_point", ", %p: i8") if case.asymmetric else ("", "")
     types, map = (f", tensor<{n}x{g}xi8>", "#of_group, ") if case.asymmetric else ("", "")
     point = "%z = arith.uitofp %p : i8 to f32" if case.asymmetric else "%z = arith.constant 8.0 : f32"
-    convert, shift = "arith.uitofp", f"{point}\n          %c = arith.subf %f, %z : f32"
+    convert, shift = "arith.uitofp", f"{point}\n          %c = arith.subf %f, %z : f32\n          linalg.yield %c : f32"
     if case.bits == 8:
-        convert, shift = "arith.sitofp", "%c = arith.addf %f, %negative_zero : f32"
+        convert, shift = "arith.sitofp", "linalg.yield %f : f32"
     return f"""
     #id = affine_map<(d0, d1) -> (d0, d1)>
     #all = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
@@ -52,7 +52,6 @@ def text(case: Case) -> str:
     module {{
       func.func @main(%x: tensor<{m}x{k}xf32>) -> tensor<{m}x{n}xf32> {{
         %zero = arith.constant 0.0 : f32
-        %negative_zero = arith.constant -0.0 : f32
         %c15 = arith.constant 15 : i8
         %c4 = arith.constant 4 : i8
         %weight = arith.constant dense<0> : tensor<{n}x{stored}xi8>
@@ -67,7 +66,6 @@ def text(case: Case) -> str:
         ^bb0(%q: i8{argument}, %out: f32):
           %f = {convert} %q : i8 to f32
           {shift}
-          linalg.yield %c : f32
         }} -> tensor<{grouped}xf32>
         %scaled = linalg.generic {{indexing_maps = [#all, #of_group, #all], {GROUP}}}
             ins(%centered, %scale : tensor<{grouped}xf32>, tensor<{n}x{g}xf16>) outs(%floats : tensor<{grouped}xf32>) {{

@@ -9,6 +9,7 @@
 
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "llvm/Support/FormatVariadic.h"
 
 namespace mlir::qtranspose {
 
@@ -34,16 +35,28 @@ struct ToCpuOptions : PassPipelineOptions<ToCpuOptions> {
       llvm::cl::desc("Function that a failed cf.assert calls before the "
                      "program returns (see qtranspose-lower-asserts); the "
                      "process is aborted if empty")};
+  Option<bool> vectorize{*this, "vectorize", llvm::cl::init(true),
+                         llvm::cl::desc("Lower contractions to vectors (see "
+                                        "qtranspose-vectorize-contractions)")};
+  Option<bool> reassociate{
+      *this, "allow-reassociation", llvm::cl::init(false),
+      llvm::cl::desc("Allow floating-point sums in another order")};
+  Option<bool> contract{
+      *this, "contract", llvm::cl::init(false),
+      llvm::cl::desc("Allow a product and a sum to be rounded together")};
 };
 
-/// From linalg on tensors to tensors that buffers can hold, without loss.
-constexpr StringLiteral legalizePasses =
+/// From what frontends print to linalg on tensors in one function.
+constexpr StringLiteral importPasses =
     "qtranspose-check-cpu-input,"
     "func.func(tosa-to-linalg-named,tosa-to-linalg,"
     "tosa-to-arith{include-apply-rescale=true},tosa-to-tensor,tosa-to-scf),"
     // Before anything that folds dcast(qcast(x)) to x.
     "qtranspose-lower-quant-casts,"
-    "inline{default-pipeline=},symbol-dce,"
+    "inline{default-pipeline=},symbol-dce";
+
+/// From linalg on tensors to tensors that buffers can hold, without loss.
+constexpr StringLiteral legalizePasses =
     "qtranspose-tile-fused-dequant,"
     "convert-elementwise-to-linalg,qtranspose-decompose-aggregates,"
     "qtranspose-legalize-storage-types,"
@@ -65,13 +78,14 @@ constexpr StringLiteral bufferizePasses =
 constexpr StringLiteral loopPasses =
     "qtranspose-linalg-to-loops,scf-forall-to-for,"
     // Not in the bodies of linalg ops, whose verifiers look at the arithmetic.
-    "arith-expand,qtranspose-expand-small-floats,"
+    "arith-expand,qtranspose-expand-small-floats,convert-vector-to-scf,"
     "fold-memref-alias-ops,loop-invariant-code-motion,canonicalize,cse,"
     "expand-strided-metadata,lower-affine,convert-scf-to-cf";
 
 constexpr StringLiteral llvmPasses =
-    "convert-math-to-llvm,convert-math-to-libm,convert-ub-to-llvm,"
-    "finalize-memref-to-llvm,convert-arith-to-llvm,convert-index-to-llvm,"
+    "convert-vector-to-llvm,convert-math-to-llvm,convert-math-to-libm,"
+    "convert-ub-to-llvm,finalize-memref-to-llvm,convert-arith-to-llvm,convert-"
+    "index-to-llvm,"
     "convert-func-to-llvm,convert-cf-to-llvm,reconcile-unrealized-casts,"
     "canonicalize,cse";
 
@@ -100,8 +114,24 @@ void registerPipelines() {
       "qtranspose-to-cpu",
       "Lower linalg on tensors to the LLVM dialect for the host CPU",
       [](OpPassManager &pm, const ToCpuOptions &options) {
+        (void)addPasses(pm, importPasses);
+        if (options.vectorize)
+          (void)addPasses(pm, "qtranspose-pack-weights");
+        if (options.reassociate)
+          (void)addPasses(pm, "qtranspose-pull-scales-out-of-reduction{"
+                              "allow-reassociation=true}");
         (void)addPasses(pm, legalizePasses);
+        if (options.vectorize)
+          (void)addPasses(pm,
+                          llvm::formatv("qtranspose-vectorize-contractions{{"
+                                        "allow-reassociation={0} contract={1}},"
+                                        "canonicalize,cse",
+                                        bool(options.reassociate),
+                                        bool(options.contract))
+                              .str());
         (void)addPasses(pm, bufferizePasses);
+        if (options.vectorize)
+          (void)addPasses(pm, "qtranspose-prefetch-streams");
         (void)addPasses(pm, loopPasses);
         if (!options.assertHandler.empty())
           (void)addPasses(pm, "qtranspose-lower-asserts{handler=" +

@@ -129,17 +129,22 @@ def compile(
     target: str = "cpu",
     threads: int | None = None,
     function: str | None = None,
+    *,
+    reassociate: bool = True,
 ) -> Executable:
     """Compile one function of `module`, and what it calls, for the host.
 
-    The module is not changed. No fusion or folding is done here: see `qtranspose.optimize`. Floating-point operations
-    are executed as written, in their order.
+    The module is not changed. No fusion or folding is done here: see `qtranspose.optimize`. Integer results are exact.
+    Floating-point operations are executed as written, in their order, unless `reassociate` allows more.
 
     Args:
         module: linalg on tensors, or anything else that `qtranspose-to-cpu` lowers.
         target: `cpu`.
         threads: how many threads a call may use; None leaves it to the target. Calls use one thread at present.
         function: name of the function; None means the first public one with a body.
+        reassociate: let contractions add in another order, apply scales once per group instead of once per weight, and
+            round a product and a sum once, together. Sums are kept in the type of the result (f32 at least); what the
+            program rounds to a narrower type stays rounded.
 
     Raises:
         QTransposeError: if the target is unknown, there is no such function, or the program cannot be lowered.
@@ -158,7 +163,8 @@ def compile(
         lowered = copy_module(module)
         _run_passes(lowered, "qtranspose-check-cpu-input")
         entry = _isolate_symbols(lowered, types.name)
-        _run_passes(lowered, f"qtranspose-to-cpu{{assert-handler={_ASSERT_HANDLER}}}")
+        fast = "allow-reassociation contract" if reassociate else ""
+        _run_passes(lowered, f"qtranspose-to-cpu{{assert-handler={_ASSERT_HANDLER} {fast}}}")
         return Executable(lowered, entry, types, function_type)
 
 

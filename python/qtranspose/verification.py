@@ -166,8 +166,8 @@ class _Check:
         other = signature(find_function(transformed, name))
         if (self.types.arguments, self.types.results) != (other.arguments, other.results):
             raise QTransposeError(f"@{name} has other arguments or results after the transformation")
-        self.before = compile(module, function=name)
-        self.after = compile(transformed, function=name)
+        self.before = compile(module, function=name, reassociate=False)
+        self.after = compile(transformed, function=name, reassociate=False)
 
     def trial(self, number: int, seed: int) -> Mismatch | None:
         """Compare on inputs of the kind and sizes of trial `number`; None if all is well or the program asserts."""
@@ -231,7 +231,7 @@ def _blame(mismatch: Mismatch, module: ir.Module, pipeline: str) -> Mismatch:
     current = copy_module(module)
     for text in passes:
         optimize(current, text)
-        results = _call(compile(current, function=mismatch.function), mismatch.inputs)
+        results = _call(compile(current, function=mismatch.function, reassociate=False), mismatch.inputs)
         value = results[mismatch.result][mismatch.index]
         if not _same(value, mismatch.before) and not (
             mismatch.expected is not None and np.abs(np.float64(value) - mismatch.expected) <= mismatch.bound

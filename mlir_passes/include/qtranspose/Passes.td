@@ -560,6 +560,164 @@ def ExpandSmallFloats : Pass<"qtranspose-expand-small-floats"> {
   let dependentDialects = ["arith::ArithDialect"];
 }
 
+def PullScalesOutOfReduction
+    : Pass<"qtranspose-pull-scales-out-of-reduction"> {
+  let summary = "Apply scales and zero points once per group, not per weight";
+  let description = [{
+    `sum_g sum_k x * ((q - z) * s)` becomes `sum_g s * (sum_k x * q - z * sum_k x)`
+    where scale and zero point do not depend on `k`, the position in the group.
+
+    ```mlir
+    %y = linalg.generic {...} ins(%x, %w, %z, %s : tensor<4x32xf32>,
+           tensor<48x4x32xi8>, tensor<48x4xf32>, tensor<48x4xf32>) ...
+         { sitofp, subf, mulf, mulf, addf }
+    // becomes
+    %p = linalg.generic {...} ins(%x, %w) outs(%zero : tensor<48x4xf32>)
+         { sitofp, mulf, addf }
+    %sx = linalg.generic {...} ins(%x) outs(%zero : tensor<4xf32>) { addf }
+    %y = linalg.generic {...} ins(%p, %sx, %z, %s) ...
+         { mulf, subf, mulf, addf }
+    ```
+
+    The body is read as a sum of products, whatever its form: scales inside or
+    outside of the difference, zero points that are integers, an offset that is
+    added (`q * s + b`), a scale of scales. With one scale per output, all of
+    the sum is inner.
+
+    Allowed only with `allow-reassociation`, since sums are taken in another
+    order. Sums are kept in the type of the output (at least 32 bits). What the
+    program rounds to a narrower type (a weight in f16) stays rounded, and its
+    scale inside, except with `excess-precision`. Zero points stay inside of sums of more than 512 terms.
+
+    Not a pattern set: it is a step of `qtranspose-to-cpu` only.
+  }];
+  let dependentDialects = ["arith::ArithDialect", "linalg::LinalgDialect",
+                           "tensor::TensorDialect"];
+  let options = [
+    Option<"allowReassociation", "allow-reassociation", "bool",
+           /*default=*/"false",
+           "Allow floating-point sums in another order">,
+    Option<"excessPrecision", "excess-precision", "bool", /*default=*/"false",
+           "Allow not to round to narrower types in between">,
+  ];
+}
+
+def VectorizeContractions : Pass<"qtranspose-vectorize-contractions"> {
+  let summary = "Lower contractions to loops over vectors";
+  let description = [{
+    A contraction on tensors (a named one or a `linalg.generic` with any body of
+    elementwise ops, such as the canonical form of a fused weight) becomes
+    loops that read vectors, hold the sums in registers and write vectors.
+
+    * The *lane dim* lies along the vectors. It is one that is contiguous in the
+      operands that have it: an output dim if there is one (each lane then is an
+      output and adds its terms in the order of the iteration space: no result
+      changes), else a summed dim (each lane then has a sum of its own; only
+      with `allow-reassociation`, or for integers).
+    * Blocks of rows that share the vectors of the weight are computed together,
+      so a weight is dequantized once per block.
+    * What the body computes from some of the dims only is computed outside the
+      loops over the others.
+
+    ```mlir
+    %y = linalg.generic {indexing_maps = [(n, k) -> (k), (n, k) -> (k, n),
+                                          (n, k) -> (n), (n, k) -> (n)], ...}
+           ins(%x, %w, %s : tensor<64xf32>, tensor<64x32xi8>, tensor<32xf32>) ...
+    // becomes
+    %scale = vector.transfer_read %s[%c0] : tensor<32xf32>, vector<32xf32>
+    %sum = scf.for %k = ... iter_args(%acc = %zero) -> vector<32xf32> {
+      %x_k = tensor.extract %x[%k]
+      %w_k = vector.transfer_read %w[%k, %c0] : tensor<64x32xi8>, vector<32xi8>
+      ...
+    }
+    %y = vector.transfer_write %sum, ...
+    ```
+
+    What is refused is left to `qtranspose-linalg-to-loops`.
+
+    Not a pattern set: it is a step of `qtranspose-to-cpu` only.
+  }];
+  let dependentDialects = ["affine::AffineDialect", "arith::ArithDialect",
+                           "scf::SCFDialect", "tensor::TensorDialect",
+                           "ub::UBDialect", "vector::VectorDialect"];
+  let options = [
+    Option<"vectorBits", "vector-bits", "int64_t", /*default=*/"0",
+           "Bits of a vector register (0: as this machine has)">,
+    Option<"allowReassociation", "allow-reassociation", "bool",
+           /*default=*/"false", "Allow floating-point sums in another order">,
+    Option<"contract", "contract", "bool", /*default=*/"false",
+           "Allow a product and a sum to be rounded once, together">,
+  ];
+}
+
+def PackWeights : Pass<"qtranspose-pack-weights"> {
+  let summary = "Store constant weights in the order in which kernels read them";
+  let description = [{
+    The output dim of a contraction's weight is split into blocks of `lanes`,
+    and every constant that has the dim (the weight, its scales and zero points)
+    is stored as `[block, ..., lane]`: one vector per step of the sum, and one
+    run of memory per block.
+
+    ```mlir
+    %y = linalg.generic {indexing_maps = [(n, k) -> (k), (n, k) -> (n, k),
+                                          (n, k) -> (n), (n, k) -> (n)], ...}
+           ins(%x, %w, %s : ..., tensor<96x64xi8>, tensor<96xf32>) ...
+    // becomes
+    %wp = arith.constant {qtranspose.derived = {
+            map = affine_map<(d0, d1, d2) -> (d0 * 32 + d2, d1)>, ...}}
+            ... : tensor<3x64x32xi8>
+    %y = linalg.generic {indexing_maps = [(b, k, l) -> (k), (b, k, l) -> (b, k, l),
+                                          (b, k, l) -> (b, l), (b, k, l) -> (b, l)], ...}
+           ins(%x, %wp, %sp : ..., tensor<3x64x32xi8>, tensor<3x32xf32>) ...
+    ```
+
+    What is left of a dim that is no multiple of `lanes` becomes a contraction
+    of its own. A dequantization that is computed per tile
+    (`qtranspose.tile_fused`) is packed along with the contraction that reads
+    it. Other operands with the dim (a bias that is an argument) are reshaped.
+    Results do not change.
+
+    Not a pattern set: it decides per contraction, with all its constants.
+  }];
+  let dependentDialects = ["arith::ArithDialect", "linalg::LinalgDialect",
+                           "tensor::TensorDialect"];
+  let options = [
+    Option<"lanes", "lanes", "int64_t", /*default=*/"0",
+           "Neighbouring outputs that are stored together (0: four registers "
+           "of f32 on this machine)">,
+  ];
+}
+
+def PrefetchStreams : Pass<"qtranspose-prefetch-streams"> {
+  let summary = "Ask for the next lines of large buffers that loops read";
+  let description = [{
+    A vector that a loop reads from a buffer of at least `smallest` bytes, at an
+    address that moves on with the loop, gets a `memref.prefetch` of the line
+    `distance` bytes further on, be it past the end of the buffer: nothing is
+    read there. Reads of one line share it.
+
+    ```mlir
+    scf.for %k = ... {
+      %w = vector.transfer_read %weight[%n, %k, %c0] ...
+    // becomes
+    %all = memref.collapse_shape %weight ...
+    scf.for %k = ... {
+      %at = affine.apply affine_map<(n, k) -> (n * 262144 + k * 64 + 4096)> ...
+      memref.prefetch %all[%at], read, locality<3>, data
+      %w = vector.transfer_read %weight[%n, %k, %c0] ...
+    ```
+
+    Not a pattern set: it looks at all reads of a loop.
+  }];
+  let dependentDialects = ["affine::AffineDialect", "memref::MemRefDialect"];
+  let options = [
+    Option<"distance", "distance", "int64_t", /*default=*/"4096",
+           "Bytes between a read and what is asked for">,
+    Option<"smallest", "smallest", "int64_t", /*default=*/"262144",
+           "Bytes of the smallest buffer that is worth it">,
+  ];
+}
+
 def IsolateBuffers : Pass<"qtranspose-isolate-buffers", "ModuleOp"> {
   let summary = "Keep arguments and loaded state from being written in place";
   let description = [{
