@@ -171,27 +171,14 @@ class _Check:
 
     def trial(self, number: int, seed: int) -> Mismatch | None:
         """Compare on inputs of the kind and sizes of trial `number`; None if all is well or the program asserts."""
-        kind = list(Kind)[number % len(Kind)]
-        for sizes, largest_index in product(_sizes(self.types, number), _LARGEST_INDICES):
-            inputs = sample_inputs(self.types, kind, seed + number, sizes, largest_index)
-            try:
-                reference = self.reference(inputs)
-            except ProgramAssertsError:
-                return None
-            except QTransposeError:
-                continue
-            return self.compare(inputs, sizes, reference)
-        raise QTransposeError(f"@{self.name}: found no sizes of dynamic dims, or indices, that the program takes")
-
-    def reference(self, inputs: Sequence[Array]) -> list[Number] | None:
-        """Return the exact results and their bounds; None if the reference does not know the program."""
         try:
-            return evaluate(self.module, inputs, self.name)
-        except UnsupportedError:
-            if any(None in type.shape for type in self.types.arguments) and len({*_dynamic(self.types, inputs)}) > 1:
-                # Sizes that do not fit could only be found out by executing them.
-                raise QTransposeError("sizes may not fit") from None
+            inputs, sizes, reference = find_inputs(self.module, self.name, self.kind(number), seed + number, number)
+        except ProgramAssertsError:
             return None
+        return self.compare(inputs, sizes, reference)
+
+    def kind(self, number: int) -> Kind:
+        return list(Kind)[number % len(Kind)]
 
     def compare(
         self, inputs: Sequence[Array], sizes: tuple[int, ...], reference: list[Number] | None
@@ -214,15 +201,56 @@ class _Check:
         for dim in range(len(best.sizes)):
             for size in range(best.sizes[dim]):
                 sizes = (*best.sizes[:dim], size, *best.sizes[dim + 1 :])
-                inputs = sample_inputs(self.types, list(Kind)[number % len(Kind)], seed + number, sizes)
+                inputs = sample_inputs(self.types, self.kind(number), seed + number, sizes)
                 try:
-                    found = self.compare(inputs, sizes, self.reference(inputs))
+                    found = self.compare(inputs, sizes, _reference(self.module, self.types, inputs))
                 except QTransposeError:
                     continue
                 if found:
                     best = found
                     break
         return best
+
+
+def find_inputs(
+    module: ir.Module, function: str, kind: Kind, seed: int, trial: int = 0
+) -> tuple[list[Array], tuple[int, ...], list[Number] | None]:
+    """Find inputs that a function takes: return them, the sizes of their dynamic dims, and the exact results.
+
+    There are none (None) if the reference does not know the program.
+
+    Args:
+        module: the program.
+        function: of it.
+        kind: of inputs.
+        seed: of the random inputs.
+        trial: chooses the sizes that are tried first.
+
+    Raises:
+        ProgramAssertsError: if the program does, on inputs of a size that it otherwise takes.
+        QTransposeError: if no inputs are found.
+    """
+    types = signature(find_function(module, function))
+    for sizes, largest_index in product(_sizes(types, trial), _LARGEST_INDICES):
+        inputs = sample_inputs(types, kind, seed, sizes, largest_index)
+        try:
+            return inputs, sizes, _reference(module, types, inputs)
+        except ProgramAssertsError:
+            raise
+        except QTransposeError:
+            continue
+    raise QTransposeError(f"@{function}: found no sizes of dynamic dims, or indices, that the program takes")
+
+
+def _reference(module: ir.Module, types: Signature, inputs: Sequence[Array]) -> list[Number] | None:
+    """Return the exact results and their bounds; None if the reference does not know the program."""
+    try:
+        return evaluate(module, inputs, types.name)
+    except UnsupportedError:
+        if any(None in type.shape for type in types.arguments) and len({*_dynamic(types, inputs)}) > 1:
+            # Sizes that do not fit could only be found out by executing them.
+            raise QTransposeError("sizes may not fit") from None
+        return None
 
 
 def _blame(mismatch: Mismatch, module: ir.Module, pipeline: str) -> Mismatch:
@@ -281,17 +309,17 @@ def _first_wrong(old: Array, new: Array, exact: Number | None, tally: _Tally, wh
         wrong = ~same
     else:
         bound = np.broadcast_to(exact.error, old.shape)
-        error = np.maximum(_distance(old, exact.value), _distance(new, exact.value))
+        error = np.maximum(distance(old, exact.value), distance(new, exact.value))
         defined = np.isfinite(bound)
         tally.unbounded += int((~same & ~defined).sum())
         with np.errstate(all="ignore"):
-            ratio = np.where(defined & (bound > 0), _distance(new, exact.value) / bound, 0.0)
+            ratio = np.where(defined & (bound > 0), distance(new, exact.value) / bound, 0.0)
         tally.worst = max(tally.worst, float(ratio.max(initial=0)))
         wrong = ~(error <= bound)
     return tuple(int(i) for i in np.argwhere(wrong)[0]) if wrong.any() else None
 
 
-def _distance(array: Array, exact: Any) -> Any:
+def distance(array: Array, exact: Any) -> Any:
     """Return the distance to the exact value; infinite where only one is finite, or they are different infinities."""
     if array.dtype.kind in "iub":
         # Differences of 64-bit integers may not fit in one.

@@ -231,3 +231,27 @@ func.func @slice_in_loop(%a: tensor<6x?xf32>, %acc: tensor<2x6xf32>, %n: index) 
   }
   return %r, %d : tensor<2x6xf32>, index
 }
+
+// -----
+
+// A copy that takes up a transpose becomes one, and is taken up in turn.
+
+// CHECK-LABEL: func.func @copy(
+// CHECK:         arith.addf
+// CHECK:         -> tensor<6x4xf32>
+// CHECK:         linalg.generic {{.*}} ins(%{{.*}} : tensor<6x4xf32>) outs(%{{.*}} : tensor<6x4xf32>)
+// CHECK-NEXT:    ^bb0
+// CHECK-NEXT:      linalg.yield
+// CHECK-NEXT:    -> tensor<6x4xf32>
+func.func @copy(%a: tensor<4x6xf32>, %b: tensor<4x6xf32>) -> tensor<6x4xf32> {
+  %e = tensor.empty() : tensor<4x6xf32>
+  %s = linalg.add ins(%a, %b : tensor<4x6xf32>, tensor<4x6xf32>) outs(%e : tensor<4x6xf32>) -> tensor<4x6xf32>
+  %f = tensor.empty() : tensor<6x4xf32>
+  %t = linalg.transpose ins(%s : tensor<4x6xf32>) outs(%f : tensor<6x4xf32>) permutation = [1, 0]
+  %c = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
+      iterator_types = ["parallel", "parallel"]} ins(%t : tensor<6x4xf32>) outs(%f : tensor<6x4xf32>) {
+  ^bb0(%x: f32, %o: f32):
+    linalg.yield %x : f32
+  } -> tensor<6x4xf32>
+  return %c : tensor<6x4xf32>
+}

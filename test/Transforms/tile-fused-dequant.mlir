@@ -44,3 +44,27 @@ func.func @unmarked(%x: tensor<32x64xf32>, %w: tensor<64x48xf32>, %init: tensor<
   %y = linalg.matmul ins(%x, %w : tensor<32x64xf32>, tensor<64x48xf32>) outs(%init : tensor<32x48xf32>) -> tensor<32x48xf32>
   return %y : tensor<32x48xf32>
 }
+
+// -----
+
+// A tile of uneven size is not cut again.
+// RUN: qtranspose-opt %s --split-input-file --qtranspose-fuse-dequant-into-matmul=decision=tile --qtranspose-tile-fused-dequant=tile-elements=8 --qtranspose-tile-fused-dequant=tile-elements=8 | FileCheck %s --check-prefix=TWICE
+
+// TWICE-LABEL: func.func @uneven
+// TWICE-COUNT-1: scf.for
+// TWICE-NOT: scf.for
+// TWICE: attrs = {qtranspose.materialized}
+// TWICE-NOT: scf.for
+func.func @uneven(%x: tensor<2x3xf32>, %q: tensor<4x3xi8>, %i: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %e = tensor.empty() : tensor<4x3xf32>
+  %w = linalg.generic {indexing_maps = [affine_map<(n, k) -> (n, k)>, affine_map<(n, k) -> (n, k)>],
+      iterator_types = ["parallel", "parallel"]} ins(%q : tensor<4x3xi8>) outs(%e : tensor<4x3xf32>) {
+  ^bb0(%a: i8, %o: f32):
+    %r = arith.sitofp %a : i8 to f32
+    linalg.yield %r : f32
+  } -> tensor<4x3xf32>
+  %et = tensor.empty() : tensor<3x4xf32>
+  %t = linalg.transpose ins(%w : tensor<4x3xf32>) outs(%et : tensor<3x4xf32>) permutation = [1, 0]
+  %y = linalg.matmul ins(%x, %t : tensor<2x3xf32>, tensor<3x4xf32>) outs(%i : tensor<2x4xf32>) -> tensor<2x4xf32>
+  return %y : tensor<2x4xf32>
+}

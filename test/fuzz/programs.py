@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 STORAGE = ("i8", "i8", "i8", "i4", "i32", "i16", "f8E4M3FN")
@@ -24,11 +24,13 @@ class Tensor:
     sizes: tuple[int, ...]
     et: str
     dynamic: frozenset[int] = frozenset()
+    encoding: str = ""
 
     @property
     def type(self) -> str:
         dims = "".join("?x" if dim in self.dynamic else f"{size}x" for dim, size in enumerate(self.sizes))
-        return f"tensor<{dims}{self.et}>"
+        encoding = f', "{self.encoding}"' if self.encoding else ""
+        return f"tensor<{dims}{self.et}{encoding}>"
 
     @property
     def is_float(self) -> bool:
@@ -42,6 +44,7 @@ class Writer:
     rng: random.Random
     lines: list[str] = field(default_factory=list)
     arguments: list[Tensor] = field(default_factory=list)
+    resources: list[str] = field(default_factory=list)
     count: int = 0
 
     def name(self) -> str:
@@ -53,15 +56,25 @@ class Writer:
 
     # Sources
 
-    def argument(self, sizes: tuple[int, ...], et: str, dynamic: frozenset[int] = frozenset()) -> Tensor:
-        tensor = Tensor(f"%a{len(self.arguments)}", sizes, et, dynamic)
+    def argument(
+        self, sizes: tuple[int, ...], et: str, dynamic: frozenset[int] = frozenset(), encoding: str = ""
+    ) -> Tensor:
+        tensor = Tensor(f"%a{len(self.arguments)}", sizes, et, dynamic, encoding)
         self.arguments.append(tensor)
         return tensor
 
     def constant(self, sizes: tuple[int, ...], et: str) -> Tensor:
         tensor = Tensor(self.name(), sizes, et)
-        self.lines.append(f"{tensor.name} = arith.constant {self.dense(sizes, et)} : {tensor.type}")
+        value = self.resource(sizes) if et == "i8" and prod(sizes) and self.chance(0.1) else self.dense(sizes, et)
+        self.lines.append(f"{tensor.name} = arith.constant {value} : {tensor.type}")
         return tensor
+
+    def resource(self, sizes: tuple[int, ...]) -> str:
+        """Bytes in a blob beside the program."""
+        data = bytes(self.rng.randrange(256) for _ in range(prod(sizes)))
+        # Preceded by the alignment of the blob.
+        self.resources.append(f'r{len(self.resources)}: "0x01000000{data.hex()}"')
+        return f"dense_resource<r{len(self.resources) - 1}>"
 
     def dense(self, sizes: tuple[int, ...], et: str) -> str:
         def element() -> str:
@@ -88,12 +101,12 @@ class Writer:
         self.lines.append(f"{size} = tensor.dim {tensor.name}, {index} : {tensor.type}")
         return size
 
-    def empty(self, like: list[tuple[Tensor, int]], et: str) -> Tensor:
+    def empty(self, like: list[tuple[Tensor, int]], et: str, encoding: str = "") -> Tensor:
         """A tensor of the sizes of these dims."""
         sizes = tuple(source.sizes[dim] for source, dim in like)
         dynamic = frozenset(i for i, (source, dim) in enumerate(like) if dim in source.dynamic)
         names = [self.size_of(source, dim) for i, (source, dim) in enumerate(like) if i in dynamic]
-        tensor = Tensor(self.name(), sizes, et, dynamic)
+        tensor = Tensor(self.name(), sizes, et, dynamic, encoding)
         self.lines.append(f"{tensor.name} = tensor.empty({', '.join(names)}) : {tensor.type}")
         return tensor
 
@@ -104,7 +117,7 @@ class Writer:
         return self.result(empty, f"linalg.fill ins({zero} : {et}) outs({empty.name} : {empty.type}) -> {empty.type}")
 
     def result(self, like: Tensor, text: str) -> Tensor:
-        tensor = Tensor(self.name(), like.sizes, like.et, like.dynamic)
+        tensor = replace(like, name=self.name())
         self.lines.append(f"{tensor.name} = {text}")
         return tensor
 
@@ -137,7 +150,7 @@ class Writer:
         if permutation is None:
             permutation = list(range(len(tensor.sizes)))
             self.rng.shuffle(permutation)
-        out = self.empty([(tensor, dim) for dim in permutation], tensor.et)
+        out = self.empty([(tensor, dim) for dim in permutation], tensor.et, tensor.encoding)
         if self.chance(0.25):
             return self.copied(tensor, ", ".join(f"d{permutation.index(dim)}" for dim in range(len(permutation))), out)
         return self.result(
@@ -412,7 +425,10 @@ def function(w: Writer, results: list[Tensor]) -> str:
     types = ", ".join(r.type for r in results)
     body = "\n".join(f"  {line}" for line in w.lines)
     names = ", ".join(r.name for r in results)
-    return f"func.func @main({arguments}) -> ({types}) {{\n{body}\n  return {names} : {types}\n}}\n"
+    text = f"func.func @main({arguments}) -> ({types}) {{\n{body}\n  return {names} : {types}\n}}\n"
+    if w.resources:
+        text += f"{{-#\n  dialect_resources: {{ builtin: {{ {', '.join(w.resources)} }} }}\n#-}}\n"
+    return text
 
 
 GENERATORS: dict[str, Callable[[random.Random], str]] = {"layer": layer, "layouts": layouts}

@@ -1,8 +1,9 @@
 """Run many cases: `python -m fuzz.run --cases N [--seed S] [--jobs J] [--log FILE]` in the folder `test`.
 
-A case is a program and a pipeline, executed before and after and compared. Case number i of a seed is always the same.
-Each worker process runs a range of cases; one that dies is a finding, and the range goes on after the case that killed
-it. Findings are printed, and their programs written to `--findings`.
+A case is a program, and what a pipeline makes of it, both executed on the same inputs and compared (see
+`check.Outcome`). Program number i of a seed is always the same. Each worker process runs a range of programs; one that
+dies is a finding, and the range goes on after the program that killed it. Findings are printed, and their programs
+written to `--findings`.
 """
 
 from __future__ import annotations
@@ -12,53 +13,94 @@ import json
 import multiprocessing
 import random
 import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 from forms.catalog import CATALOG, DERIVED
 from numpy.random import default_rng
 
-from .check import choose, complaint
+from .check import Outcome, check, choose
 from .programs import GENERATORS
 
 TIMEOUT = 60
-CHUNK = 200
+CHUNK = 100
+# Pipelines per program, and the share of programs that are compiled too.
+BREADTH = 6
+COMPILED = 0.03
 
 
-def build(seed: int, number: int) -> tuple[str, str, str, str]:
-    """Return (kind, program, passes before, pipeline) of a case."""
+@dataclass(frozen=True)
+class Program:
+    """Program number `number` of a seed, and what to do with it."""
+
+    kind: str
+    text: str
+    stock: str
+    pipelines: list[str]
+    compiled: bool
+
+
+@dataclass
+class Tally:
+    """Totals of a run; `findings` by the number of the program: the pipeline and what is wrong."""
+
+    programs: int = 0
+    cases: int = 0
+    unchanged: int = 0
+    compiled: int = 0
+    findings: dict[int, tuple[str, str]] = field(default_factory=dict)
+
+    def add(self, number: int, outcome: Outcome) -> None:
+        self.programs += 1
+        self.cases += outcome.cases
+        self.unchanged += outcome.unchanged
+        self.compiled += outcome.compiled
+        if outcome.finding:
+            self.findings[number] = outcome.pipeline, outcome.finding
+
+
+def build(seed: int, number: int) -> Program:
     rng = random.Random(seed * 1_000_003 + number)
-    kind = rng.choices(("form", *GENERATORS), (1, 2, 1))[0]
+    kind = rng.choices(("form", *GENERATORS), (1, *[2] * len(GENERATORS)))[0]
+    compiled = rng.random() < COMPILED
+    stock, pipelines = choose(rng, BREADTH)
     if kind == "form":
         entry = rng.choice(CATALOG if rng.random() < 0.7 else DERIVED)
         text = entry.vary(default_rng([seed, number])).build().mlir
         kind = f"form {entry.name}"
     else:
         text = GENERATORS[kind](rng)
-    return kind, text, *choose(rng)
+    return Program(kind, text, stock, pipelines, compiled)
 
 
 def work(seed: int, start: int, end: int, pipe: Connection) -> None:
     for number in range(start, end):
-        pipe.send((number, "start", None))
-        _, text, stock, pipeline = build(seed, number)
+        pipe.send((number, None))
+        outcome = Outcome()
         try:
-            found = complaint(text, stock, pipeline, number)
+            program = build(seed, number)
+            outcome = check(program.text, program.stock, program.pipelines, number, program.compiled)
         except Exception as error:  # whatever it is, it is a finding
-            found = f"{type(error).__name__}: {error}"
-        pipe.send((number, "done", found))
+            outcome.finding = f"{type(error).__name__}: {error}"
+        pipe.send((number, outcome))
     pipe.close()
 
 
-def run(seed: int, cases: int, jobs: int, first: int = 0) -> dict[int, str]:
-    """Run cases and return what was found, by number."""
+def run(seed: int, cases: int, jobs: int, first: int = 0, note: Callable[[Tally], None] = lambda _: None) -> Tally:
+    """Run at least so many cases; `note` is called now and then."""
     fork = multiprocessing.get_context("fork")
-    ranges = [(start, min(start + CHUNK, first + cases)) for start in range(first, first + cases, CHUNK)]
-    findings: dict[int, str] = {}
+    tally, next_number, noted = Tally(), first, 0
+    again: list[tuple[int, int]] = []
     active: dict[Connection, list] = {}  # type: ignore[type-arg]
-    while ranges or active:
-        while ranges and len(active) < jobs:
-            start, end = ranges.pop(0)
+    while active or tally.cases < cases:
+        while len(active) < jobs and (again or tally.cases < cases):
+            if again:
+                start, end = again.pop()
+            else:
+                start, end = next_number, next_number + min(CHUNK, max(cases - tally.cases, 1))
+                next_number = end
             receive, send = fork.Pipe(duplex=False)
             worker = fork.Process(target=work, args=(seed, start, end, send))
             worker.start()
@@ -67,51 +109,71 @@ def run(seed: int, cases: int, jobs: int, first: int = 0) -> dict[int, str]:
         for pipe in wait(list(active), timeout=1):
             state = active[pipe]  # type: ignore[index]
             try:
-                number, event, found = pipe.recv()  # type: ignore[union-attr]
+                number, outcome = pipe.recv()  # type: ignore[union-attr]
             except EOFError:
                 worker, number, end, _ = active.pop(pipe)  # type: ignore[call-overload]
                 worker.join()
                 if number < end and worker.exitcode != 0:
-                    findings[number] = f"the process died ({worker.exitcode})"
-                    ranges.insert(0, (number + 1, end))
+                    tally.add(number, Outcome(finding=f"the process died ({worker.exitcode})"))
+                    again.append((number + 1, end))
                 continue
             state[1], state[3] = number, time.monotonic()
-            if event == "done" and found:
-                findings[number] = found
+            if outcome is not None:
+                tally.add(number, outcome)
         for pipe, (worker, number, end, since) in list(active.items()):
             if time.monotonic() - since > TIMEOUT:
                 worker.kill()
                 worker.join()
                 del active[pipe]
-                findings[number] = f"no result within {TIMEOUT} s"
-                ranges.insert(0, (number + 1, end))
-    return findings
+                tally.add(number, Outcome(finding=f"no result within {TIMEOUT} s"))
+                again.append((number + 1, end))
+        if tally.programs - noted >= 1000:
+            noted = tally.programs
+            note(tally)
+    return tally
+
+
+def report(seed: int, tally: Tally, folder: Path | None) -> None:
+    """Print the findings, and write their programs."""
+    for number, (pipeline, found) in sorted(tally.findings.items()):
+        program = build(seed, number)
+        name = f"seed {seed} program {number} ({program.kind})"
+        print(f"{name}: '{program.stock}' then '{pipeline}': {found[:300]}")
+        if folder:
+            folder.mkdir(parents=True, exist_ok=True)
+            header = f"// '{program.stock}' then '{pipeline}'\n// {found.splitlines()[0]}\n"
+            (folder / f"{seed}_{number}.mlir").write_text(header + program.text)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--first", type=int, default=0, help="number of the first program")
     parser.add_argument("--jobs", type=int, default=multiprocessing.cpu_count())
     parser.add_argument("--log", type=Path, help="append one JSON line about this run")
     parser.add_argument("--findings", type=Path, help="write the programs of findings to this folder")
+    parser.add_argument("--progress", type=Path, help="overwrite this file with the totals now and then")
     options = parser.parse_args()
     start = time.monotonic()
-    findings = run(options.seed, options.cases, options.jobs, options.first)
-    for number, found in sorted(findings.items()):
-        kind, text, stock, pipeline = build(options.seed, number)
-        print(f"seed {options.seed} case {number} ({kind}): '{stock}' then '{pipeline}': {found[:300]}")
-        if options.findings:
-            options.findings.mkdir(parents=True, exist_ok=True)
-            header = f"// seed {options.seed}, case {number}: '{stock}' then '{pipeline}'\n// {found.splitlines()[0]}\n"
-            (options.findings / f"{options.seed}_{number}.mlir").write_text(header + text)
-    summary = {"seed": options.seed, "first": options.first, "cases": options.cases, "findings": len(findings)}
-    print(f"{options.cases} cases, {len(findings)} findings, {time.monotonic() - start:.0f} s")
+
+    def summary(tally: Tally) -> str:
+        totals = {**asdict(tally), "findings": len(tally.findings)}
+        seconds = round(time.monotonic() - start)
+        return json.dumps({"seed": options.seed, "first": options.first, **totals, "seconds": seconds})
+
+    def note(tally: Tally) -> None:
+        if options.progress:
+            options.progress.write_text(summary(tally) + "\n")
+        report(options.seed, tally, options.findings)
+
+    tally = run(options.seed, options.cases, options.jobs, options.first, note)
+    report(options.seed, tally, options.findings)
+    print(summary(tally))
     if options.log:
         with options.log.open("a") as file:
-            file.write(json.dumps(summary) + "\n")
-    return int(bool(findings))
+            file.write(summary(tally) + "\n")
+    return int(bool(tally.findings))
 
 
 if __name__ == "__main__":

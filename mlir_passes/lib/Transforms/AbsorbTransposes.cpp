@@ -557,16 +557,19 @@ struct AbsorbTransposes : impl::AbsorbTransposesBase<AbsorbTransposes> {
     auto &refused = listener.refused;
     IRRewriter rewriter(&getContext(), &listener);
     Absorber absorber(rewriter, intoContractions, /*leaveDead=*/false);
-    // In unreachable blocks, a value may depend on itself.
-    getOperation()->walk<WalkOrder::PreOrder, ForwardDominanceIterator<>>(
-        [&](Operation *op) {
-          if (matchTranspose(op))
-            transposes.insert(op);
-        });
     // Consumers first: a chain of transposes ends in one that is read. What one
-    // transpose leaves behind can be what another one waits for.
-    while (!transposes.empty()) {
-      bool changed = false;
+    // transpose leaves behind can be what another one waits for, and a copy
+    // that takes one up becomes one itself.
+    bool changed = true;
+    while (changed) {
+      changed = false;
+      refused.clear();
+      // In unreachable blocks, a value may depend on itself.
+      getOperation()->walk<WalkOrder::PreOrder, ForwardDominanceIterator<>>(
+          [&](Operation *op) {
+            if (matchTranspose(op))
+              transposes.insert(op);
+          });
       while (!transposes.empty()) {
         Operation *op = transposes.pop_back_val();
         if (auto refusal = absorber.absorb(*matchTranspose(op)))
@@ -574,11 +577,6 @@ struct AbsorbTransposes : impl::AbsorbTransposesBase<AbsorbTransposes> {
         else
           changed = true;
       }
-      if (!changed)
-        break;
-      for (auto &[op, refusal] : llvm::reverse(refused))
-        transposes.insert(op);
-      refused.clear();
     }
     for (auto &[op, refusal] : refused)
       remarkRefused(op, passName, refusal);

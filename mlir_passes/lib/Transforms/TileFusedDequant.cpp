@@ -142,8 +142,12 @@ struct TileFusedDequant : impl::TileFusedDequantBase<TileFusedDequant> {
       }
       remarkPassed(op, passName, "tiled", "");
       for (Operation *inner : tiled->tiledAndFusedOps)
-        if (inner->hasAttr(tileFusedAttrName))
+        if (inner->hasAttr(tileFusedAttrName)) {
           shrinkInit(rewriter, cast<linalg::LinalgOp>(inner));
+          // A tile is as small as it was to be: a second run leaves it alone.
+          inner->removeAttr(tileFusedAttrName);
+          inner->setAttr(materializedAttrName, rewriter.getUnitAttr());
+        }
       llvm::SmallVector<Value> operands(op->getOperands());
       llvm::SmallVector<Value> replacements;
       for (Value result : op->getResults())
