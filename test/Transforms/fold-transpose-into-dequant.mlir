@@ -522,3 +522,34 @@ func.func @twins(%q: tensor<48x64xi8>, %n: index) -> (tensor<64x48xf32>, f32) {
   }
   return %t, %sum : tensor<64x48xf32>, f32
 }
+
+// -----
+
+// A copy of what is stored takes up the transpose, and is folded in turn.
+
+// CHECK-LABEL: func.func @stored_copy(
+// CHECK-SAME:      %[[Q:.*]]: tensor<4x3xi16>, %[[S:.*]]: tensor<4xf32>
+// CHECK-NOT:     tensor<3x4xi16>
+// CHECK:         linalg.generic
+// CHECK-SAME:      ins(%[[Q]], %[[S]] :
+// CHECK:         arith.sitofp
+func.func @stored_copy(%q: tensor<4x3xi16>, %s: tensor<4xf32>) -> tensor<3x4xf32> {
+  %eq = tensor.empty() : tensor<4x3xi16>
+  %c = linalg.generic {indexing_maps = [affine_map<(n, k) -> (n, k)>, affine_map<(n, k) -> (n, k)>],
+      iterator_types = ["parallel", "parallel"]} ins(%q : tensor<4x3xi16>) outs(%eq : tensor<4x3xi16>) {
+  ^bb0(%a: i16, %o: i16):
+    linalg.yield %a : i16
+  } -> tensor<4x3xi16>
+  %e = tensor.empty() : tensor<4x3xf32>
+  %w = linalg.generic {indexing_maps = [affine_map<(n, k) -> (n, k)>, affine_map<(n, k) -> (n)>,
+      affine_map<(n, k) -> (n, k)>], iterator_types = ["parallel", "parallel"]}
+      ins(%c, %s : tensor<4x3xi16>, tensor<4xf32>) outs(%e : tensor<4x3xf32>) {
+  ^bb0(%a: i16, %b: f32, %o: f32):
+    %f = arith.sitofp %a : i16 to f32
+    %r = arith.mulf %f, %b : f32
+    linalg.yield %r : f32
+  } -> tensor<4x3xf32>
+  %et = tensor.empty() : tensor<3x4xf32>
+  %t = linalg.transpose ins(%w : tensor<4x3xf32>) outs(%et : tensor<3x4xf32>) permutation = [1, 0]
+  return %t : tensor<3x4xf32>
+}

@@ -263,3 +263,31 @@ func.func @global(%x: tensor<3x4xf32>, %init: tensor<2x4xf32>) -> tensor<2x4xf32
   %y = linalg.matmul ins(%w, %x : tensor<2x3xf32>, tensor<3x4xf32>) outs(%init : tensor<2x4xf32>) -> tensor<2x4xf32>
   return %y : tensor<2x4xf32>
 }
+
+// -----
+
+// The rows are of another operand than the one that changes sides with the
+// weight: they come last.
+
+// CHECK-LABEL: func.func @row_of_other_operand(
+// CHECK-SAME:      %[[W:.*]]: tensor<3x?xi8>, %[[X:.*]]: tensor<8x?xi16>, %[[S:.*]]: tensor<?xf64>
+// CHECK:         linalg.generic
+// CHECK-SAME:      tensor<?x3xi8>, tensor<8x?xi16>) outs(%{{.*}} : tensor<8x3xf64>)
+func.func @row_of_other_operand(%w: tensor<3x?xi8>, %x: tensor<8x?xi16>, %s: tensor<?xf64>) -> tensor<3x8xf64> {
+  %zero = arith.constant 0.0 : f64
+  %e = tensor.empty() : tensor<3x8xf64>
+  %i = linalg.fill ins(%zero : f64) outs(%e : tensor<3x8xf64>) -> tensor<3x8xf64>
+  %y = linalg.generic {indexing_maps = [affine_map<(n, k, m) -> (m, k)>, affine_map<(n, k, m) -> (n, k)>,
+      affine_map<(n, k, m) -> (k)>, affine_map<(n, k, m) -> (m, n)>],
+      iterator_types = ["parallel", "reduction", "parallel"]}
+      ins(%w, %x, %s : tensor<3x?xi8>, tensor<8x?xi16>, tensor<?xf64>) outs(%i : tensor<3x8xf64>) {
+  ^bb0(%a: i8, %b: i16, %c: f64, %acc: f64):
+    %af = arith.sitofp %a : i8 to f64
+    %bf = arith.uitofp %b : i16 to f64
+    %bs = arith.mulf %bf, %c : f64
+    %p = arith.mulf %af, %bs : f64
+    %r = arith.addf %acc, %p : f64
+    linalg.yield %r : f64
+  } -> tensor<3x8xf64>
+  return %y : tensor<3x8xf64>
+}

@@ -429,6 +429,3 @@ def function(w: Writer, results: list[Tensor]) -> str:
     if w.resources:
         text += f"{{-#\n  dialect_resources: {{ builtin: {{ {', '.join(w.resources)} }} }}\n#-}}\n"
     return text
-
-
-GENERATORS: dict[str, Callable[[random.Random], str]] = {"layer": layer, "layouts": layouts}

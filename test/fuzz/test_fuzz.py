@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mlir import ir
 
 from fuzz.check import PIPELINES, STOCK, complaint
-from fuzz.programs import GENERATORS
+from fuzz.generators import GENERATORS
 from fuzz.run import run
 
 REGRESSIONS = sorted((Path(__file__).parent / "regressions").glob("*.mlir"))

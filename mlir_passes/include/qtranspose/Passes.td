@@ -409,7 +409,8 @@ def LowerQuantizedMatmul : Pass<"qtranspose-lower-quantized-matmul"> {
       `K * max|A - za| * max|W - zw| < 2^31`.
     * A float sum of scaled factors is a scaled integer sum, but rounds
       differently; see `allow-reassociation`. Scales per tensor or channel are
-      then applied to the sum.
+      then applied to the sum, and must be finite: an infinite one times a sum
+      is infinite where the sum of its products is not a number.
   }];
   let dependentDialects = ["arith::ArithDialect", "linalg::LinalgDialect",
                            "tensor::TensorDialect"];

@@ -648,6 +648,7 @@ std::optional<Refusal> CalleeFolder::fold(const Composed &composed) {
 struct Worklist : RewriterBase::Listener {
   void notifyOperationErased(Operation *op) override {
     ops.remove(op);
+    visited.erase(op);
     refusals.erase(op);
     if (current == op)
       current = nullptr;
@@ -658,6 +659,8 @@ struct Worklist : RewriterBase::Listener {
   llvm::SetVector<Operation *> ops;
   /// The op being visited, unless it has been erased.
   Operation *current = nullptr;
+  /// Transposes that were visited already.
+  llvm::DenseSet<Operation *> visited;
   /// What stood in the way of folding a transpose into a function.
   llvm::DenseMap<Operation *, Refusal> refusals;
 };
@@ -673,10 +676,12 @@ struct FoldTransposeIntoDequant
     foldIntoCallees(worklist, rewriter, folder);
     if (consumerLayout == ConsumerLayout::NK)
       storeAsNK(worklist, folder);
-    // Consumers first: transposes that meet are composed before they fold.
-    collectTransposes(worklist);
-    while (!worklist.ops.empty())
-      visit(worklist, folder);
+    // Consumers first: transposes that meet are composed before they fold. A
+    // copy that writes the transposed layout is a transpose from then on.
+    for (collectTransposes(worklist); !worklist.ops.empty();
+         collectTransposes(worklist))
+      while (!worklist.ops.empty())
+        visit(worklist, folder);
   }
 
 private:
@@ -694,7 +699,7 @@ private:
 
 void FoldTransposeIntoDequant::collectTransposes(Worklist &worklist) {
   walkReachable([&](Operation *op) {
-    if (matchTranspose(op))
+    if (matchTranspose(op) && !worklist.visited.contains(op))
       worklist.ops.insert(op);
   });
 }
@@ -744,6 +749,7 @@ void FoldTransposeIntoDequant::storeAsNK(Worklist &worklist, Folder &folder) {
 
 void FoldTransposeIntoDequant::visit(Worklist &worklist, Folder &folder) {
   Operation *op = worklist.pop();
+  worklist.visited.insert(op);
   Transpose transpose = *matchTranspose(op);
   std::optional<Refusal> refusal;
   if (!transpose.isOnTensors()) {

@@ -371,6 +371,10 @@ std::optional<Refusal> StaticLhsPlan::planRows() {
     if (auto dim = dyn_cast<AffineDimExpr>(coordinate))
       if (llvm::is_contained(rowDims, dim.getPosition()))
         inActivation.push_back(dim.getPosition());
+  // Rows of the factor's other operands only come last.
+  for (unsigned dim : rowDims)
+    if (!llvm::is_contained(inActivation, dim))
+      inActivation.push_back(dim);
 
   Value value = activation->get();
   AffineMap map =
