@@ -17,7 +17,7 @@ CPP := $(filter %.cpp %.h,$(SOURCES))
 STOCK = $(BIN)/qtranspose-opt --linalg-generalize-named-ops --linalg-fold-unit-extent-dims --linalg-fuse-elementwise-ops \
 	--canonicalize --cse
 
-.PHONY: help build demo test lint format docs bench bench-left fuzz lock clean
+.PHONY: help build demo test lint format docs bench bench-left fuzz hostile lock clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list.
@@ -57,6 +57,10 @@ bench-left: build $(VENV)/.bench-deps ## Measure what moving a weight from the l
 fuzz: build $(VENV)/.dev-deps ## Run N random programs (make fuzz N=1000 SEED=0) before and after every pipeline and compare.
 	cd test && ../$(BIN)/python -m fuzz.run --cases $(or $(N),1000) --seed $(or $(SEED),0) --log ../docs/fuzz-log.jsonl \
 	  --findings ../build/fuzz
+
+hostile: build $(VENV)/.dev-deps ## Run N damaged modules, pipelines, archives and encodings (make hostile N=1000 SEED=0).
+	cd test && ../$(BIN)/python -m hostile.run --cases $(or $(N),1000) --seed $(or $(SEED),0) \
+	  --log ../docs/hostile-log.jsonl
 
 lock: ## Regenerate requirements/*.txt from requirements/*.in (needs uv on PATH).
 	for name in build dev bench; do (cd requirements && UV_CUSTOM_COMPILE_COMMAND='make lock' uv pip compile --quiet --universal \

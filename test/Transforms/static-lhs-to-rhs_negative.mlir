@@ -465,3 +465,24 @@ func.func @callers(%x: tensor<2x3xf32>, %a: tensor<3x2xf32>, %init: tensor<2x2xf
   %2 = call @mixed(%x, %a, %1) : (tensor<2x3xf32>, tensor<3x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
   return %2 : tensor<2x2xf32>
 }
+
+// -----
+
+// What is stored on the right has a scale from run time: that is no activation.
+
+// CHECK: remark: [Missed] both-operands-static | {{.*}} Function=scale_of_the_other | Reason="both operands are arguments of quantized storage"
+func.func @scale_of_the_other(%a: tensor<2x3xi8>, %w: tensor<3x4xi8>, %s: tensor<3x4xf32>, %i: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %y = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>,
+      affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>],
+      iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%a, %w, %s : tensor<2x3xi8>, tensor<3x4xi8>, tensor<3x4xf32>) outs(%i : tensor<2x4xf32>) {
+  ^bb0(%p: i8, %q: i8, %r: f32, %acc: f32):
+    %pf = arith.sitofp %p : i8 to f32
+    %qf = arith.sitofp %q : i8 to f32
+    %qs = arith.mulf %qf, %r : f32
+    %z = arith.mulf %pf, %qs : f32
+    %t = arith.addf %acc, %z : f32
+    linalg.yield %t : f32
+  } -> tensor<2x4xf32>
+  return %y : tensor<2x4xf32>
+}

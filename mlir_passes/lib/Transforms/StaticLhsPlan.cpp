@@ -109,6 +109,16 @@ bool StaticLhsPlan::isWeightLeftOfRows() {
   return false;
 }
 
+bool StaticLhsPlan::variesAlongDimsOf(OpOperand *operand, OpOperand *other) {
+  AffineMap map = op.getMatchingIndexingMap(operand);
+  AffineMap otherMap = op.getMatchingIndexingMap(other);
+  for (auto [dim, extent] : llvm::enumerate(extents))
+    if (extent != 1 && otherMap.isFunctionOfDim(dim) &&
+        !map.isFunctionOfDim(dim))
+      return false;
+  return true;
+}
+
 bool StaticLhsPlan::matchWeight(std::optional<Refusal> &refusal) {
   if (hasConstantBuffer(op)) {
     refusal = refuse(Reason::MemrefOperands,
@@ -150,7 +160,7 @@ bool StaticLhsPlan::matchWeight(std::optional<Refusal> &refusal) {
 
   OrRefusal<MultiplyAdd> match = matchMultiplyAdd(op);
   unsigned number = weight->getOperandNumber();
-  llvm::SmallVector<OpOperand *> dynamic;
+  llvm::SmallVector<OpOperand *> factor, dynamic;
   bool anyEqual = false;
   if (auto *matched = std::get_if<MultiplyAdd>(&match))
     body = *matched;
@@ -161,13 +171,24 @@ bool StaticLhsPlan::matchWeight(std::optional<Refusal> &refusal) {
                   body.getFactorOf(number);
     if (!isFactor)
       continue;
+    factor.push_back(operand.operand);
     Staticness other = degrees.lookup(operand.operand);
     if (other == Staticness::RunTime || other < degree)
       dynamic.push_back(operand.operand);
     anyEqual |= other == degree;
   }
-  if (dynamic.empty()) {
-    if (anyEqual && !isConvolution)
+  // What is stored may have scales that are computed at run time.
+  bool isWeight =
+      degree != Staticness::RunTime &&
+      llvm::any_of(factor, [&](OpOperand *operand) {
+        return degrees.lookup(operand) >= degree &&
+               isStorageType(getElementTypeOrSelf(operand->get())) &&
+               llvm::all_of(factor, [&](OpOperand *other) {
+                 return variesAlongDimsOf(operand, other);
+               });
+      });
+  if (dynamic.empty() || isWeight) {
+    if ((anyEqual || isWeight) && !isConvolution)
       refusal = refuse(Reason::BothOperandsStatic,
                        degree == Staticness::Constant
                            ? "both operands are constant"

@@ -16,7 +16,7 @@ enum class Staticness {
 };
 
 /// Judges an operand by its expression over iteration dims of the given
-/// extents. What varies along the most dims decides: a constant scale does not
+/// extents. The tensor of which most is read decides: a constant scale does not
 /// make an activation constant, nor a scale that is an argument a weight
 /// variable. `isEncoded` is set if a constant was recognized whose encoding
 /// kept tracing out.

@@ -89,6 +89,8 @@ private:
   llvm::SmallVector<AffineExpr> getCoordinates(OpOperand &operand);
   Expr substituteUnits(Expr expr);
   bool isWeightLeftOfRows();
+  /// Whether `operand` varies along every dim that `other` varies along.
+  bool variesAlongDimsOf(OpOperand *operand, OpOperand *other);
 
   std::optional<Refusal> planShapes(bool traced);
   std::optional<Refusal> planRows();
