@@ -22,6 +22,8 @@ class QTransposeError(Exception):
         """
         prefix = f"{what}: " if what else ""
         diagnostics = getattr(error, "error_diagnostics", None)
+        if isinstance(error, RuntimeError) and "conversion error" in str(error):
+            return cls(f"{prefix}not valid, and what MLIR says about it is not UTF-8")
         if not diagnostics:
             lines = str(error).strip().splitlines() or [type(error).__name__]
             return cls(f"{prefix}{lines[0]}")

@@ -13,7 +13,7 @@ import numpy as np
 from mlir.execution_engine import ExecutionEngine
 from mlir.passmanager import PassManager
 
-from qtranspose._mlir import MLIRError, ir
+from qtranspose._mlir import MLIR_ERRORS, ir
 from qtranspose.elements import Array, Element
 from qtranspose.errors import QTransposeError
 from qtranspose.functions import Signature, ValueType, find_function, signature
@@ -171,7 +171,7 @@ def compile(
 def _run_passes(module: ir.Module, passes: str) -> None:
     try:
         PassManager.parse(f"builtin.module({passes})").run(module.operation)
-    except MLIRError as error:
+    except MLIR_ERRORS as error:
         raise QTransposeError.from_mlir(error) from error
 
 

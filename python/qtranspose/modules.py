@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from qtranspose._mlir import MLIRError, ir
+from qtranspose._mlir import MLIR_ERRORS, ir
 from qtranspose.errors import QTransposeError
 
 BYTECODE_MAGIC = b"ML\xefR"
@@ -26,7 +26,7 @@ def read_module(path: str, context: ir.Context) -> ir.Module:
         raise QTransposeError(f"{path}: {error.strerror or error}") from error
     try:
         return ir.Module.parse(data, context) if data is not None else ir.Module.parseFile(path, context)
-    except MLIRError as error:
+    except MLIR_ERRORS as error:
         if start == BYTECODE_MAGIC:
             raise QTransposeError(f"{path}: bad bytecode: {_reason(error)}") from error
         if not _is_text(path, data):
@@ -42,7 +42,8 @@ def read_module(path: str, context: ir.Context) -> ir.Module:
 def _reason(error: Exception) -> str:
     """Return the first diagnostic without its position: bytecode has none worth showing."""
     diagnostics = getattr(error, "error_diagnostics", None)
-    return str(diagnostics[0].message if diagnostics else error).splitlines()[0]
+    reason = diagnostics[0].message if diagnostics else QTransposeError.from_mlir(error).args[0]
+    return str(reason).splitlines()[0]
 
 
 def _is_utf8(path: str) -> bool:

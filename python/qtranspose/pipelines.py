@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from mlir.passmanager import PassManager
 
-from qtranspose._mlir import MLIRError, ir
+from qtranspose._mlir import MLIR_ERRORS, ir
 from qtranspose.errors import QTransposeError
 
+_PARSE_ERRORS: tuple[type[Exception], ...] = (ValueError, *MLIR_ERRORS)
 _NAMED = {"default": "builtin.module(qtranspose-default)", "none": "builtin.module()"}
 
 
@@ -31,7 +32,7 @@ def parse_pipeline(pipeline: str, context: ir.Context) -> PassManager:
     """
     try:
         return PassManager.parse(pipeline_text(pipeline), context)
-    except (ValueError, MLIRError) as error:
+    except _PARSE_ERRORS as error:
         reason = QTransposeError.from_mlir(error).args[0]
         # The parser reports its own pseudo file and position; the pipeline itself says more.
         reason = reason.partition("error: ")[2] or reason
@@ -67,7 +68,7 @@ def optimize(module: ir.Module, pipeline: str = "default") -> ir.Module:
     backup = module.operation.clone()
     try:
         manager.run(module.operation)
-    except MLIRError as error:
+    except MLIR_ERRORS as error:
         _replace_contents(module.operation, backup)
         raise QTransposeError.from_mlir(error, f"pipeline '{pipeline}' failed") from error
     return module

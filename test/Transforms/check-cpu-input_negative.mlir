@@ -91,3 +91,12 @@ func.func @strides_overflow(%a: tensor<4294967296x?x2147483648xi8>, %b: tensor<1
 func.func @empty_and_too_large(%a: tensor<0x4294967296x4294967296xi8>) {
   return
 }
+
+// -----
+
+func.func @no_such_dim(%a: tensor<2x?xf32>) -> index {
+  %two = arith.constant 2 : index
+  // expected-error @+1 {{asks for the size of dim 2 of 'tensor<2x?xf32>'}}
+  %size = tensor.dim %a, %two : tensor<2x?xf32>
+  return %size : index
+}

@@ -120,6 +120,10 @@ MODULES: dict[str, tuple[bytes, str]] = {
     "elf": (b"\x7fELF\x02\x01\x01" + bytes(57), "neither MLIR text nor MLIR bytecode"),
     "bad_bytecode": (b"ML\xefR" + b"\x01garbage" * 4, "bad bytecode"),
     "truncated_bytecode": (b"ML\xefR", "bad bytecode"),
+    "diagnostic_not_utf8": (
+        b'func.func @f() {\n  func.call @"\\FF"() : () -> ()\n  return\n}',
+        "what MLIR says about it is not UTF-8",
+    ),
     "syntax": (b"func.func @f() {\n  return %x :\n}", "bad.mlir:2:14: "),
     "unclosed": (b"func.func @f() {", "bad.mlir:1:15: "),
     "verifier": (

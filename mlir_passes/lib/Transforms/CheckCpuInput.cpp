@@ -7,7 +7,9 @@
 
 #include "qtranspose/Passes.h"
 
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/AttrTypeSubElements.h"
+#include "mlir/Interfaces/ShapedOpInterfaces.h"
 #include "llvm/Support/MathExtras.h"
 
 namespace mlir::qtranspose {
@@ -75,6 +77,13 @@ struct CheckCpuInput : impl::CheckCpuInputBase<CheckCpuInput> {
       if (auto function = dyn_cast<func::FuncOp>(op))
         if (walker.walk(function.getFunctionType()).wasInterrupted())
           return refuse(op);
+      if (auto size = dyn_cast<ShapedDimOpInterface>(op)) {
+        auto type = cast<ShapedType>(size.getShapedValue().getType());
+        std::optional<int64_t> dim = getConstantIntValue(size.getDimension());
+        if (dim && type.hasRank() && (*dim < 0 || *dim >= type.getRank()))
+          return op->emitError("asks for the size of dim ")
+                 << *dim << " of " << type;
+      }
       if (auto call = dyn_cast<func::CallOp>(op)) {
         auto callee = symbols.lookupNearestSymbolFrom<func::FuncOp>(
             op, call.getCalleeAttr());
