@@ -98,6 +98,14 @@ class Element:
         high = (1 << (self.bits - 1)) - 1 if self.signedness == "signed" else (1 << self.bits) - 1
         return low, high
 
+    def normalize(self, scalar: Array) -> Array:
+        """Return a 0-d array of `dtype` whose bits beyond the element's width are an extension of the others."""
+        if self.kind == "float" or self.bits == 8 * self.dtype.itemsize:
+            return scalar
+        bits = int(scalar.view(f"uint{8 * scalar.dtype.itemsize}")) & ((1 << self.bits) - 1)
+        negative = self.signedness != "unsigned" and self.bits > 1 and bits >> (self.bits - 1)
+        return np.array(bits - (1 << self.bits) if negative else bits, dtype=self.dtype)
+
     def to_storage(self, array: Array) -> Array:
         """Return `array` as it is written to an `.npz`, bit for bit."""
         return array if array.dtype == self.storage else array.view(self.storage)

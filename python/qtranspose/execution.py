@@ -14,6 +14,8 @@ from mlir.execution_engine import ExecutionEngine
 from mlir.passmanager import PassManager
 
 from qtranspose._mlir import MLIR_ERRORS, ir
+from qtranspose.binding import Binding, output_arrays
+from qtranspose.dlpack import as_array
 from qtranspose.elements import Array, Element
 from qtranspose.errors import QTransposeError
 from qtranspose.functions import Signature, ValueType, find_function, signature
@@ -33,14 +35,15 @@ _free.restype = None
 
 
 class Executable:
-    """A compiled function: call it with NumPy arrays.
+    """A compiled function: call it with NumPy arrays, or arrays of others that have `__dlpack__`, like PyTorch's.
 
     Arguments are positional, in the order of the function's arguments: one array per tensor, and a number or 0-d array
     per scalar. Element types are those of `qtranspose.elements`; a signless integer also takes the unsigned array type
     of its width, `i1` also takes integers 0 and 1, and integers below 8 bits also take the `ml_dtypes` type. Arrays
-    need not be contiguous, and are never written to.
+    need not be contiguous, and are never written to; those that are contiguous and aligned are not copied.
 
-    The result is one array if the function has one result, else a tuple of arrays. Results own their memory.
+    The result is one NumPy array if the function has one result, else a tuple of them. Results own their memory.
+    `out=` writes them to given arrays instead, and `bind` prepares a call that is made often.
 
     Calls may run in several threads at once; the interpreter lock is released while the function runs. State that the
     function keeps (`ml_program.global`) belongs to this object, and calls that change it must not overlap.
@@ -85,32 +88,22 @@ class Executable:
         outputs = ", ".join(map(str, self.output_types))
         return f"<qtranspose.Executable @{self.name}({inputs}) -> ({outputs})>"
 
-    def __call__(self, *arrays: Any) -> Array | tuple[Array, ...]:
+    def __call__(self, *arrays: Any, out: Any = None) -> Any:
         """Run the function.
 
         Args:
             *arrays: one per argument, see the class.
+            out: the array to write the result to, or one per result; None returns new arrays.
 
         Raises:
             QTransposeError: if their number, element types or shapes are not those of the function, or an assertion
                 (`cf.assert`) of the program fails.
         """
-        types = self._types.arguments
-        if len(arrays) != len(types):
-            raise QTransposeError(f"@{self.name} takes {len(types)} arguments, got {len(arrays)}")
-        # Every argument of the native function is one machine word: the parts of memref descriptors, and scalars.
-        words: list[int] = []
-        alive: list[Array] = []
-        for number, (type, value) in enumerate(zip(types, arrays, strict=True)):
-            try:
-                array = _argument(type, value)
-            except QTransposeError as error:
-                raise QTransposeError(f"argument {number} of @{self.name} {error}") from error
-            alive.append(array)
-            if type.is_scalar:
-                words.append(int.from_bytes(array.tobytes(), "little") & ((1 << type.element.bits) - 1))
-            else:
-                words += _descriptor(array)
+        values = self._values(arrays)
+        if out is not None:
+            self._bind(values, out)()
+            return out
+        words = self._argument_words(values)
         returned = np.zeros(max(self._results.size, 1), np.uint8)
         buffer = (ctypes.c_uint64 * max(len(words), 1))(*words)
         base = ctypes.addressof(buffer)
@@ -119,9 +112,65 @@ class Executable:
         self._failed.number = None
         self._entry((ctypes.c_uint64 * len(pointers))(*pointers))
         results = self._results.take(returned)
-        if self._failed.number is not None:
-            raise QTransposeError(f"@{self.name}: assertion failed: {self._messages[self._failed.number]}")
+        self._check()
         return results[0] if len(results) == 1 else results
+
+    def bind(self, *arrays: Any, out: Any) -> Binding:
+        """Check arguments and results once, for calls that cost little more than the function itself.
+
+        Args:
+            *arrays: one per argument, see the class. Tensors are read in place in every call, so that they must be
+                arrays that the function can read as they are. Values put into them later are not checked: those of
+                integers whose bytes have bits to spare (`i4` in `int8`) must stay in range. Scalars keep their value.
+            out: the array to write the result to, or one per result.
+
+        Raises:
+            QTransposeError: as for a call, or if an array would have to be copied.
+        """
+        values = self._values(arrays)
+        for number, (type, given, value) in enumerate(zip(self._types.arguments, arrays, values, strict=True)):
+            if not type.is_scalar and value.size and value.ctypes.data != as_array(given).ctypes.data:
+                raise QTransposeError(f"argument {number} of @{self.name} cannot be bound: it has to be copied")
+        return self._bind(values, out)
+
+    def _bind(self, values: Sequence[Array], out: Any) -> Binding:
+        try:
+            outputs = output_arrays(self._types.results, out)
+        except QTransposeError as error:
+            raise QTransposeError(f"@{self.name}: {error}") from error
+        check = self._check if self._messages else None
+        words = self._argument_words(values)
+        return Binding(self._entry, words, (self, *values), self._results.fields, outputs, check)
+
+    def _values(self, arrays: Sequence[Any]) -> list[Array]:
+        """Return arrays that the function can read."""
+        types = self._types.arguments
+        if len(arrays) != len(types):
+            raise QTransposeError(f"@{self.name} takes {len(types)} arguments, got {len(arrays)}")
+        values = []
+        for number, (type, value) in enumerate(zip(types, arrays, strict=True)):
+            try:
+                values.append(_argument(type, value))
+            except QTransposeError as error:
+                raise QTransposeError(f"argument {number} of @{self.name} {error}") from error
+        return values
+
+    def _argument_words(self, values: Sequence[Array]) -> list[int]:
+        """Return the arguments of the native function, one machine word each: parts of descriptors, and scalars."""
+        words: list[int] = []
+        for type, array in zip(self._types.arguments, values, strict=True):
+            if type.is_scalar:
+                words.append(int.from_bytes(array.tobytes(), "little") & ((1 << type.element.bits) - 1))
+            else:
+                words += _descriptor(array)
+        return words
+
+    def _check(self) -> None:
+        """Raise the failure of the call that this thread has made, and forget it."""
+        number = getattr(self._failed, "number", None)
+        self._failed.number = None
+        if number is not None:
+            raise QTransposeError(f"@{self.name}: assertion failed: {self._messages[number]}")
 
 
 def compile(
@@ -218,7 +267,7 @@ def _argument(type: ValueType, value: Any) -> Array:
         QTransposeError: if it has the wrong element type, shape or range; the message continues "argument 0 ...".
     """
     element = type.element
-    array = _scalar(element, value) if type.is_scalar and isinstance(value, (bool, int, float)) else np.asarray(value)
+    array = _scalar(element, value) if type.is_scalar and isinstance(value, (bool, int, float)) else as_array(value)
     if not _matches(element, array.dtype):
         raise QTransposeError(f"has dtype {array.dtype}, expected {element.dtype} for {type.name}")
     if not type.accepts(array.shape):
@@ -282,28 +331,29 @@ class _ResultLayout:
     """Where the results of a function lie in the struct that it returns.
 
     Attributes:
+        fields: the type of each result and where it lies, in bytes.
         size: of the struct, in bytes.
     """
 
     def __init__(self, types: Sequence[ValueType]) -> None:
-        self._fields: list[tuple[ValueType, int]] = []
+        self.fields: list[tuple[ValueType, int]] = []
         self.size = 0
         for type in types:
             width = type.element.dtype.itemsize if type.is_scalar else _WORD * (3 + 2 * len(type.shape))
             alignment = min(width, _WORD)
             offset = -(-self.size // alignment) * alignment
-            self._fields.append((type, offset))
+            self.fields.append((type, offset))
             self.size = offset + width
 
     def take(self, struct: Array) -> tuple[Array, ...]:
         """Make arrays of a returned struct; they own its buffers, and no two of them share one."""
         results: list[Array] = []
         owners: dict[int, Array] = {}
-        for type, offset in self._fields:
+        for type, offset in self.fields:
             dtype = type.element.dtype
             if type.is_scalar:
                 scalar = struct[offset : offset + dtype.itemsize].view(dtype).reshape(())
-                results.append(_normalize(type.element, scalar.copy()))
+                results.append(type.element.normalize(scalar.copy()))
                 continue
             rank = len(type.shape)
             words: list[int] = struct[offset : offset + _WORD * (3 + rank)].view(np.uint64).tolist()
@@ -315,15 +365,6 @@ class _ResultLayout:
             owners[words[0]] = np.asarray(_Buffer(words[0], words[1], tuple(words[3:]), dtype)).view(dtype)
             results.append(owners[words[0]])
         return tuple(results)
-
-
-def _normalize(element: Element, scalar: Array) -> Array:
-    """Extend a scalar integer, whose bits beyond its width are not defined, to its array type."""
-    if element.kind == "float" or element.bits == 8 * element.dtype.itemsize:
-        return scalar
-    bits = int(scalar.view(f"uint{8 * scalar.dtype.itemsize}")) & ((1 << element.bits) - 1)
-    negative = element.signedness != "unsigned" and element.bits > 1 and bits >> (element.bits - 1)
-    return np.array(bits - (1 << element.bits) if negative else bits, dtype=element.dtype)
 
 
 class _Buffer:
