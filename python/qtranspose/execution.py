@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import ctypes
 import operator
+import os
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, SupportsIndex
 
 import numpy as np
-from mlir.execution_engine import ExecutionEngine
 from mlir.passmanager import PassManager
 
 from qtranspose._mlir import MLIR_ERRORS, ir
 from qtranspose.binding import Binding, output_arrays
+from qtranspose.cache import CacheEntry, CompileCache
 from qtranspose.dlpack import as_array
 from qtranspose.elements import Array, Element
 from qtranspose.errors import QTransposeError
 from qtranspose.functions import Signature, ValueType, find_function, signature
 from qtranspose.modules import copy_module
+from qtranspose.objects import Code, GeneratedCode, LoadedCode, can_load
 
 _ASSERT_HANDLER = "qtranspose_assert_failed"
 _ASSERT_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-# Its stubs in 22.1.8 do not know `enable_object_dump`.
-_ENGINE: Any = ExecutionEngine
 _WORD = 8
 _NARROW_INTEGERS = ("int1", "uint1", "int2", "uint2", "int4", "uint4")
 
@@ -54,17 +55,27 @@ class Executable:
         output_types: the `mlir.ir.Type` of each result.
     """
 
-    def __init__(self, module: ir.Module, entry: str, types: Signature, function_type: ir.FunctionType) -> None:
-        """Generate machine code for `module`, which is in the LLVM dialect and holds the function under `entry`."""
+    def __init__(
+        self,
+        make_code: Callable[[Mapping[str, int]], Code],
+        messages: Sequence[str],
+        types: Signature,
+        function_type: ir.FunctionType,
+    ) -> None:
+        """Take the code of a function.
+
+        Args:
+            make_code: makes it, given the addresses of the functions that it calls.
+            messages: of the assertions of the program, by number.
+            types: of the function.
+            function_type: the same as MLIR has it.
+        """
         self.name = types.name
         self.input_types: tuple[ir.Type, ...] = tuple(function_type.inputs)
         self.output_types: tuple[ir.Type, ...] = tuple(function_type.results)
         self._types = types
         self._results = _ResultLayout(types.results)
-        self._messages: list[str] = []
-        if "qtranspose.assert_messages" in module.operation.attributes:
-            messages = ir.ArrayAttr(module.operation.attributes["qtranspose.assert_messages"])
-            self._messages = [ir.StringAttr(message).value for message in messages]
+        self._messages = tuple(messages)
 
         # A failed assertion is noted by the thread that ran into it.
         self._failed = failed = threading.local()
@@ -74,11 +85,10 @@ class Executable:
 
         # Code refers to all of these: they live as long as this object.
         self._callback = _ASSERT_CALLBACK(note_failure)
-        with _diagnostics(module.context, f"cannot generate code for @{self.name}"):
-            self._engine = _ENGINE(module, opt_level=3, enable_object_dump=False)
-        callback = ctypes.cast(self._callback, ctypes.c_void_p)
-        self._engine.raw_register_runtime(f"_mlir_ciface_{_ASSERT_HANDLER}", callback)
-        address = self._engine.raw_lookup(entry)
+        callback = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
+        with _diagnostics(function_type.context, f"cannot generate code for @{self.name}"):
+            self._code = make_code({f"_mlir_ciface_{_ASSERT_HANDLER}": callback})
+            address = self._code.address(_symbol(self.name))
         if not address:
             raise QTransposeError(f"cannot generate code for @{self.name}")
         self._entry = _ENTRY(address)
@@ -180,6 +190,7 @@ def compile(
     function: str | None = None,
     *,
     reassociate: bool = True,
+    cache: str | os.PathLike[str] | None = None,
 ) -> Executable:
     """Compile one function of `module`, and what it calls, for the host.
 
@@ -194,9 +205,12 @@ def compile(
         reassociate: let contractions add in another order, apply scales once per group instead of once per weight, and
             round a product and a sum once, together. Sums are kept in the type of the result (f32 at least); what the
             program rounds to a narrower type stays rounded.
+        cache: a directory to keep code in, and to take it from when the same is compiled again on such a host; None
+            means the one that the environment variable QTRANSPOSE_CACHE names, if it is set. See `qtranspose.cache`.
 
     Raises:
-        QTransposeError: if the target is unknown, there is no such function, or the program cannot be lowered.
+        QTransposeError: if the target is unknown, there is no such function, the program cannot be lowered, or the
+            directory cannot be used.
     """
     if target != "cpu":
         raise QTransposeError(f"unknown target '{target}' (known: cpu)")
@@ -208,13 +222,45 @@ def compile(
     for type in (*function_type.inputs, *function_type.results):
         if isinstance(type, ir.MemRefType):
             raise QTransposeError(f"@{types.name} takes or returns '{type}'; only tensors and scalars can be passed")
+    fast = "allow-reassociation contract" if reassociate else ""
+    pipeline = f"qtranspose-to-cpu{{assert-handler={_ASSERT_HANDLER} {fast}}}"
+    store = CompileCache(cache) if cache is not None else CompileCache.from_environment()
+    key = ""
+    if store and can_load():
+        key = store.key(module, (types.name, pipeline))
+        found = store.load(key)
+        if found:
+            # Code that cannot be loaded any more (a library that is gone) is made anew.
+            with suppress(QTransposeError):
+                return Executable(partial(LoadedCode, found.object_file), found.messages, types, function_type)
     with module.context, ir.Location.unknown():
         lowered = copy_module(module)
         _run_passes(lowered, "qtranspose-check-cpu-input")
-        entry = _isolate_symbols(lowered, types.name)
-        fast = "allow-reassociation contract" if reassociate else ""
-        _run_passes(lowered, f"qtranspose-to-cpu{{assert-handler={_ASSERT_HANDLER} {fast}}}")
-        return Executable(lowered, entry, types, function_type)
+        _isolate_symbols(lowered, types.name)
+        _run_passes(lowered, pipeline)
+        messages = _assert_messages(lowered)
+        made: list[GeneratedCode] = []
+
+        def generate(symbols: Mapping[str, int]) -> Code:
+            made.append(GeneratedCode(lowered, symbols, keep_object=bool(key)))
+            return made[0]
+
+        executable = Executable(generate, messages, types, function_type)
+    if store and key:
+        store.store(key, CacheEntry(made[0].object_file(), messages))
+    return executable
+
+
+def _assert_messages(module: ir.Module) -> list[str]:
+    name = "qtranspose.assert_messages"
+    if name not in module.operation.attributes:
+        return []
+    return [ir.StringAttr(message).value for message in ir.ArrayAttr(module.operation.attributes[name])]
+
+
+def _symbol(name: str) -> str:
+    """Return the symbol of a function of the program: one that no library has."""
+    return f"qtranspose.{name}"
 
 
 def _run_passes(module: ir.Module, passes: str) -> None:
@@ -224,8 +270,8 @@ def _run_passes(module: ir.Module, passes: str) -> None:
         raise QTransposeError.from_mlir(error) from error
 
 
-def _isolate_symbols(module: ir.Module, entry: str) -> str:
-    """Give every symbol a name that no library has, make all but `entry` private, and return its new name.
+def _isolate_symbols(module: ir.Module, entry: str) -> None:
+    """Give every symbol a name that no library has, and make all but `entry` private.
 
     A function of the program that is called `malloc` or `exp` would otherwise take the place of the real one.
     """
@@ -233,12 +279,11 @@ def _isolate_symbols(module: ir.Module, entry: str) -> str:
         if "sym_name" not in op.attributes:
             continue
         name = ir.StringAttr(op.attributes["sym_name"]).value
-        renamed = f"qtranspose.{name}"
+        renamed = _symbol(name)
         ir.SymbolTable.replace_all_symbol_uses(name, renamed, module.operation)
         ir.SymbolTable.set_symbol_name(op, renamed)
         if op.operation.name == "func.func":
             op.attributes["sym_visibility"] = ir.StringAttr.get("public" if name == entry else "private")
-    return f"qtranspose.{entry}"
 
 
 @contextmanager
