@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from qtranspose.encodings import attach_encodings as attach_encodings
     from qtranspose.encodings import export_encodings as export_encodings
     from qtranspose.errors import QTransposeError as QTransposeError
+    from qtranspose.export import export_object as export_object
     from qtranspose.patterns import apply_patterns as apply_patterns
     from qtranspose.pipelines import optimize as optimize
     from qtranspose.remarks import Remark as Remark
@@ -47,6 +48,7 @@ _LAZY = {
     "compile": "execution",
     "derived_constants": "derived",
     "export_encodings": "encodings",
+    "export_object": "export",
     "optimize": "pipelines",
     "remarks": "remarks",
     "report": "report",

@@ -64,6 +64,13 @@ def _parser() -> argparse.ArgumentParser:
     opt = command("opt", "run a pass pipeline and print the module")
     opt.add_argument("-o", dest="output", metavar="OUT.mlir", help="write to a file (default: stdout)")
 
+    compile = command("compile", "write an object file and a C header of a function")
+    compile.add_argument("--aot", metavar="DIR", required=True, help="where to write NAME.o and NAME.h")
+    compile.add_argument("--function", metavar="F", help="function to compile (default: the first public one)")
+    compile.add_argument("--target", default="cpu", choices=["cpu"], help="what to compile for (default: %(default)s)")
+    compile.add_argument("--triple", metavar="T", help="machine, like aarch64-linux-gnu (default: this one)")
+    compile.add_argument("--cpu", metavar="C", help="processor (default: this one; with --triple: any)")
+
     verify = command("verify", "execute a program before and after a pipeline and compare")
     verify.add_argument("after", metavar="AFTER.mlir", nargs="?", help="the transformed program, instead of a pipeline")
     verify.add_argument("--function", metavar="F", help="function to call (default: every public one)")
@@ -143,6 +150,23 @@ def _opt(options: argparse.Namespace, output: OutputFile | None) -> int:
         output.write(lambda file: file.write(text.encode()))
     else:
         _print(text)
+    return 0
+
+
+def _compile(options: argparse.Namespace, output: OutputFile | None) -> int:
+    import qtranspose as qt
+    from qtranspose._mlir import ir
+    from qtranspose.modules import read_module
+    from qtranspose.pipelines import parse_pipeline
+
+    context = ir.Context()
+    with context:
+        parse_pipeline(options.pipeline, context)
+        module = read_module(options.file, context)
+        with _about(options.file):
+            qt.optimize(module, options.pipeline)
+            paths = qt.export_object(module, options.aot, options.function, triple=options.triple, cpu=options.cpu)
+    _print("".join(f"{path}\n" for path in paths))
     return 0
 
 
@@ -231,7 +255,7 @@ def _summary(results: Sequence[Array], signature: Signature) -> str:
     return "\n".join(lines)
 
 
-_COMMANDS = {"run": _run, "opt": _opt, "report": _report, "verify": _verify}
+_COMMANDS = {"compile": _compile, "run": _run, "opt": _opt, "report": _report, "verify": _verify}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -24,7 +24,7 @@ from qtranspose.functions import Signature, ValueType, find_function, signature
 from qtranspose.modules import copy_module
 from qtranspose.objects import Code, GeneratedCode, LoadedCode, can_load
 
-_ASSERT_HANDLER = "qtranspose_assert_failed"
+ASSERT_HANDLER = "qtranspose_assert_failed"
 _ASSERT_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _WORD = 8
@@ -87,8 +87,8 @@ class Executable:
         self._callback = _ASSERT_CALLBACK(note_failure)
         callback = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
         with _diagnostics(function_type.context, f"cannot generate code for @{self.name}"):
-            self._code = make_code({f"_mlir_ciface_{_ASSERT_HANDLER}": callback})
-            address = self._code.address(_symbol(self.name))
+            self._code = make_code({f"_mlir_ciface_{ASSERT_HANDLER}": callback})
+            address = self._code.address(symbol(self.name))
         if not address:
             raise QTransposeError(f"cannot generate code for @{self.name}")
         self._entry = _ENTRY(address)
@@ -216,14 +216,8 @@ def compile(
         raise QTransposeError(f"unknown target '{target}' (known: cpu)")
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
         raise QTransposeError(f"threads must be a positive integer, got {threads!r}")
-    op = find_function(module, function)
-    types = signature(op)
-    function_type = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value)
-    for type in (*function_type.inputs, *function_type.results):
-        if isinstance(type, ir.MemRefType):
-            raise QTransposeError(f"@{types.name} takes or returns '{type}'; only tensors and scalars can be passed")
-    fast = "allow-reassociation contract" if reassociate else ""
-    pipeline = f"qtranspose-to-cpu{{assert-handler={_ASSERT_HANDLER} {fast}}}"
+    types, function_type = callable_function(module, function)
+    pipeline = cpu_pipeline(reassociate)
     store = CompileCache(cache) if cache is not None else CompileCache.from_environment()
     key = ""
     if store and can_load():
@@ -234,11 +228,8 @@ def compile(
             with suppress(QTransposeError):
                 return Executable(partial(LoadedCode, found.object_file), found.messages, types, function_type)
     with module.context, ir.Location.unknown():
-        lowered = copy_module(module)
-        _run_passes(lowered, "qtranspose-check-cpu-input")
-        _isolate_symbols(lowered, types.name)
-        _run_passes(lowered, pipeline)
-        messages = _assert_messages(lowered)
+        lowered = lower(module, types.name, pipeline)
+        messages = assert_messages(lowered)
         made: list[GeneratedCode] = []
 
         def generate(symbols: Mapping[str, int]) -> Code:
@@ -251,14 +242,57 @@ def compile(
     return executable
 
 
-def _assert_messages(module: ir.Module) -> list[str]:
+def callable_function(module: ir.Module, name: str | None) -> tuple[Signature, ir.FunctionType]:
+    """Return the types of a function (see `find_function`) that can be called with arrays.
+
+    Raises:
+        QTransposeError: if there is no such function.
+    """
+    op = find_function(module, name)
+    types = signature(op)
+    function_type = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value)
+    for type in (*function_type.inputs, *function_type.results):
+        if isinstance(type, ir.MemRefType):
+            raise QTransposeError(f"@{types.name} takes or returns '{type}'; only tensors and scalars can be passed")
+    return types, function_type
+
+
+def cpu_pipeline(reassociate: bool) -> str:
+    """Return the passes that lower to the CPU."""
+    fast = "allow-reassociation contract" if reassociate else ""
+    return f"qtranspose-to-cpu{{assert-handler={ASSERT_HANDLER} {fast}}}"
+
+
+def lower(module: ir.Module, entry: str, pipeline: str, *, c_interface: bool = False) -> ir.Module:
+    """Return a copy of `module` in the LLVM dialect.
+
+    Args:
+        module: as `compile` takes it.
+        entry: the function that is to be called; its name is `symbol(entry)` then.
+        pipeline: from `cpu_pipeline`.
+        c_interface: whether to add a function with MLIR's C interface to it.
+
+    Raises:
+        QTransposeError: if the program cannot be lowered.
+    """
+    lowered = copy_module(module)
+    _run_passes(lowered, "qtranspose-check-cpu-input")
+    _isolate_symbols(lowered, entry)
+    if c_interface:
+        find_function(lowered, symbol(entry)).attributes["llvm.emit_c_interface"] = ir.UnitAttr.get()
+    _run_passes(lowered, pipeline)
+    return lowered
+
+
+def assert_messages(module: ir.Module) -> list[str]:
+    """Return the messages of the assertions of a lowered program, by number."""
     name = "qtranspose.assert_messages"
     if name not in module.operation.attributes:
         return []
     return [ir.StringAttr(message).value for message in ir.ArrayAttr(module.operation.attributes[name])]
 
 
-def _symbol(name: str) -> str:
+def symbol(name: str) -> str:
     """Return the symbol of a function of the program: one that no library has."""
     return f"qtranspose.{name}"
 
@@ -279,7 +313,7 @@ def _isolate_symbols(module: ir.Module, entry: str) -> None:
         if "sym_name" not in op.attributes:
             continue
         name = ir.StringAttr(op.attributes["sym_name"]).value
-        renamed = _symbol(name)
+        renamed = symbol(name)
         ir.SymbolTable.replace_all_symbol_uses(name, renamed, module.operation)
         ir.SymbolTable.set_symbol_name(op, renamed)
         if op.operation.name == "func.func":
