@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from mlir import ir
 from qtranspose.elements import Element
-from qtranspose.reference import Number, SizesError, UndefinedError, evaluate
+from qtranspose.reference import Number, SizesError, UndefinedError, UnsupportedError, evaluate
 from qtranspose.reference import numbers as n
 
 
@@ -204,3 +204,38 @@ def test_maps_with_symbols() -> None:
       return %r : index
     }"""
     assert int(run(text, 2, 3)[0].value) == 23
+
+
+def test_what_is_written_several_times_is_not_known() -> None:
+    text = """func.func @f(%a: tensor<4xf32>, %i: tensor<MxNf32>) -> tensor<MxNf32> {
+      %r = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (MAP)>],
+          iterator_types = ["reduction"]} ins(%a : tensor<4xf32>) outs(%i : tensor<MxNf32>) {
+      ^bb0(%x: f32, %o: f32):
+        %s = arith.addf %x, %o : f32
+        linalg.yield %s : f32
+      } -> tensor<MxNf32>
+      return %r : tensor<MxNf32>
+    }"""
+    good = text.replace("MAP", "d0, 0").replace("MxN", "4x1x")
+    (number,) = run(good, np.arange(4, dtype=np.float32), np.ones((4, 1), np.float32))
+    assert number.value.tolist() == [[1], [2], [3], [4]]
+    with pytest.raises(UnsupportedError, match="several times"):
+        run(
+            text.replace("MAP", "d0 floordiv 2, 0").replace("MxN", "2x1x"),
+            np.arange(4, dtype=np.float32),
+            np.ones((2, 1), np.float32),
+        )
+
+
+def test_sums_that_would_take_long_are_not_run() -> None:
+    text = """func.func @f(%a: tensor<?xi32>, %i: tensor<i32>) -> tensor<i32> {
+      %r = linalg.reduce ins(%a : tensor<?xi32>) outs(%i : tensor<i32>) dimensions = [0]
+        (%x: i32, %o: i32) {
+          %s = arith.addi %x, %o : i32
+          linalg.yield %s : i32
+        }
+      return %r : tensor<i32>
+    }"""
+    assert int(run(text, np.ones(10, np.int32), np.zeros((), np.int32))[0].value) == 10
+    with pytest.raises(UnsupportedError, match="many terms"):
+        run(text, np.ones(1 << 20, np.int32), np.zeros((), np.int32))

@@ -118,8 +118,9 @@ def difference(before: Sequence[Number], after: Sequence[Number], finite: bool =
         if old.shape != new.shape or old.element != new.element:
             return f"result {number} is {new.element.name}{new.shape}, before {old.element.name}{old.shape}"
         bounds = [np.broadcast_to(x.error, old.shape) for x in (old, new)]
+        apart = distance(new.value, old.value)
         lost = np.isfinite(bounds[0]) & ~np.isfinite(bounds[1]) & np.isfinite(old.value)
-        wrong = lost | ~(distance(new.value, old.value) <= bounds[0] + bounds[1])
+        wrong = ~(apart <= np.where(lost, bounds[0], bounds[0] + bounds[1]))
         if finite:
             wrong &= np.isfinite(old.value)
         if wrong.any():

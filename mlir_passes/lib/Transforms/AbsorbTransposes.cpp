@@ -246,9 +246,10 @@ private:
   ExprPool pool;
   Value base;
   std::optional<TensorView> baseView, resultView;
-  /// Of each part of a dim of `base`: the dim, and how many of its elements
-  /// lie between two elements of the part.
+  /// Of each part of a dim of `base`: the dim, how many of its elements lie
+  /// between two elements of the part, and how many the part has.
   SmallVector<std::pair<unsigned, int64_t>> strides;
+  SmallVector<int64_t> extents;
   std::optional<ContractionFusion> source;
 };
 } // namespace
@@ -302,6 +303,7 @@ std::optional<Refusal> FactoredTranspose::plan() {
       if (!part.factor)
         return refuseMoved();
       strides.push_back({dim, baseForms[dim].coefficients[*part.factor]});
+      extents.push_back(part.extent);
     }
   return std::nullopt;
 }
@@ -364,6 +366,9 @@ std::optional<Refusal> FactoredTranspose::planSource() {
   if (source->movesElements())
     return refuse(Reason::NotFactorable,
                   quoted(op) + " would have to be cut into pieces");
+  if (source->getOutputFactors() != extents)
+    return refuse(Reason::NotFactorable,
+                  quoted(op) + " has to split the dims further");
   return std::nullopt;
 }
 

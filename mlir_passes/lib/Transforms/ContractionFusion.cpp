@@ -977,6 +977,14 @@ Value ContractionFusion::emitUniformInit(RewriterBase &rewriter, Location loc,
               : empty;
 }
 
+llvm::SmallVector<int64_t> ContractionFusion::getOutputFactors() const {
+  llvm::SmallVector<int64_t> extents;
+  for (const TensorView::SourceDim &dim : parts.front().output.dims)
+    for (const TensorView::Part &part : dim.parts)
+      extents.push_back(part.extent);
+  return extents;
+}
+
 Value ContractionFusion::applyPermuted(RewriterBase &rewriter, Location loc,
                                        llvm::ArrayRef<int64_t> permutation) {
   OpBuilder::InsertionGuard guard(rewriter);

@@ -26,6 +26,8 @@ __all__ = ["ProgramAssertsError", "SizesError", "UndefinedError", "UnsupportedEr
 _LINALG: Any = linalg
 _QUANT: Any = quant
 _MAX_ITERATIONS = 1 << 20
+# Of one sum, which is run through in Python.
+_MAX_TERMS = 1 << 17
 _MAX_ELEMENTS = 1 << 28
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
 
@@ -452,6 +454,10 @@ class _Interpreter:
         written = {position for map in outputs for result in map.results for position in _dims(result)}
         parallel = sorted(written)
         reduction = [dim for dim in range(maps[0].n_dims) if dim not in written]
+        if any(not _is_written_once(map) for map in outputs):
+            raise UnsupportedError("an element that is written several times")
+        if prod(extents[dim] for dim in reduction) > _MAX_TERMS:
+            raise UnsupportedError("a sum of very many terms")
         # One array axis per parallel loop; reductions are run through in order.
         grid: list[Any] = [0] * maps[0].n_dims
         for axis, dim in enumerate(parallel):
@@ -569,6 +575,13 @@ def _dims(expr: Any) -> set[int]:
     if isinstance(expr, ir.AffineBinaryExpr):
         return _dims(expr.lhs) | _dims(expr.rhs)
     return set()
+
+
+def _is_written_once(map: ir.AffineMap) -> bool:
+    """Whether no two points of the loops that the map depends on write the same element."""
+    dims = [result.position for result in map.results if isinstance(result, ir.AffineDimExpr)]
+    others = [result for result in map.results if not isinstance(result, ir.AffineDimExpr)]
+    return len({*dims}) == len(dims) and all(isinstance(other, ir.AffineConstantExpr) for other in others)
 
 
 def _affine(expr: Any, dims: Sequence[Any], symbols: int = 0) -> Any:

@@ -99,6 +99,8 @@ public:
   /// True if the result's contents before the op are the same everywhere, so
   /// that it can be made in any shape.
   bool startsUniform();
+  /// The extents of the factors of the output dims, in the op's order.
+  llvm::SmallVector<int64_t> getOutputFactors() const;
   /// Applies a plan that moves no elements, for an op that startsUniform(): the
   /// result has one dim per factor of an output dim, with `dim(result, i)` the
   /// `permutation[i]`-th of them in the op's order. The op itself stays.
