@@ -351,7 +351,10 @@ def _argument(type: ValueType, value: Any) -> Array:
         raise QTransposeError(f"has dtype {array.dtype}, expected {element.dtype} for {type.name}")
     if not type.accepts(array.shape):
         raise QTransposeError(f"has shape {list(array.shape)}, expected {type.name}")
-    if array.dtype.itemsize != element.dtype.itemsize or array.dtype.name in _NARROW_INTEGERS:
+    # The name of a type takes microseconds to make.
+    if array.dtype != element.dtype and (
+        array.dtype.itemsize != element.dtype.itemsize or array.dtype.name in _NARROW_INTEGERS
+    ):
         array = array.astype(element.dtype)
     # A bool array holds bytes 0 and 1 only. Integers of fewer bits than their bytes could hold anything.
     if element.kind == "int" and element.bits < 8 * array.dtype.itemsize and array.dtype != np.bool_ and array.size:
@@ -359,7 +362,8 @@ def _argument(type: ValueType, value: Any) -> Array:
         least, greatest = int(array.min()), int(array.max())
         if least < low or greatest > high:
             raise QTransposeError(f"has the value {least if least < low else greatest}, out of range for {type.name}")
-    return np.require(array, requirements=("C", "A"))
+    flags = array.flags
+    return array if flags.c_contiguous and flags.aligned else np.require(array, requirements=("C", "A"))
 
 
 def _matches(element: Element, dtype: np.dtype[Any]) -> bool:

@@ -69,6 +69,8 @@ def layer(tmp_path: Path) -> Path:
         (["run", "x.mlir", "--threads", "-2"], "--threads"),
         (["run", "x.mlir", "--threads", "many"], "many"),
         (["run", "x.mlir", "--target", "abacus"], "abacus"),
+        (["compile", "x.mlir"], "--aot"),
+        (["compile", "x.mlir", "--aot", "out", "--target", "abacus"], "abacus"),
     ],
 )
 def test_usage(arguments: list[str], expected: str) -> None:
@@ -382,6 +384,17 @@ WRITERS = [["run", "--outputs"], ["opt", "-o"], ["report", "--html"]]
 def test_unwritable_output(arguments: list[str], layer: Path) -> None:
     refuse([*arguments, layer.parent / "no" / "out", layer], "no/out: cannot write: no such directory")
     refuse([*arguments, layer.parent, layer], f"{layer.parent}: cannot write: is a directory")
+    assert os.listdir(layer.parent) == ["layer.mlir"]
+
+
+def test_objects_that_cannot_be_made(layer: Path) -> None:
+    for options, message in (
+        (["--aot", layer], f"{layer}: cannot write: File exists"),
+        (["--aot", layer.parent / "out", "--cpu", "abacus"], "layer.mlir: cannot generate an object file: 'abacus'"),
+        (["--aot", layer.parent / "out", "--function", "other"], "layer.mlir: no function @other"),
+        (["--aot", layer.parent / "out", "--triple", "nowhere"], "layer.mlir: cannot generate an object file: "),
+    ):
+        refuse(["compile", layer, *options], message)
     assert os.listdir(layer.parent) == ["layer.mlir"]
 
 
