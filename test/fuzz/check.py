@@ -34,6 +34,11 @@ PIPELINES = (
     "qtranspose-static-lhs-to-rhs{batch=batched}",
     "qtranspose-lower-quantized-matmul",
     "qtranspose-lower-quantized-matmul{allow-reassociation}",
+    "qtranspose-fuse-dequant-into-matmul{decision=element},qtranspose-pull-scales-out-of-reduction{allow-reassociation}",
+    "qtranspose-fuse-dequant-into-matmul{decision=element},qtranspose-pull-scales-out-of-reduction{allow-reassociation "
+    "excess-precision}",
+    "qtranspose-fuse-dequant-into-matmul{decision=element},qtranspose-pack-weights{lanes=4}",
+    "qtranspose-fuse-dequant-into-matmul{decision=tile},qtranspose-pack-weights{lanes=2}",
 )
 # Passes that other people run before ours.
 STOCK = (
@@ -47,6 +52,9 @@ STOCK = (
 )
 # Weights that move to the other side may leave transposes of what is computed at run time.
 ADD_TRANSPOSES = {pipeline for pipeline in PIPELINES if "static-lhs" in pipeline or "right" in pipeline}
+
+# Steps of code generation need not be the same when repeated.
+CODE_GENERATION = {pipeline for pipeline in PIPELINES if "pull-scales" in pipeline or "pack-weights" in pipeline}
 
 
 @dataclass
@@ -100,6 +108,8 @@ def transform(given: ir.Module, text: str, pipeline: str) -> tuple[ir.Module, st
             return after, once, "changed without a remark"
     if pipeline not in ADD_TRANSPOSES and count_transposes(after) > count_transposes(given):
         return after, once, "a transpose at run time was added"
+    if pipeline in CODE_GENERATION:
+        return after, once, ""
     # Resources of one context share their names.
     with ir.Context() if "dense_resource" in once else context:
         if str(qt.optimize(ir.Module.parse(once), pipeline)) != once:
@@ -107,12 +117,11 @@ def transform(given: ir.Module, text: str, pipeline: str) -> tuple[ir.Module, st
     return after, once, ""
 
 
-def difference(before: Sequence[Number], after: Sequence[Number], finite: bool = False) -> str:
+def difference(before: Sequence[Number], after: Sequence[Number]) -> str:
     """Compare results of the reference interpreter; what is not the same, or nothing.
 
     Each lies within its bound of what a correct execution returns, so that the two are no further apart than both
-    bounds together. Where the original defines a result, so must the transformed program. With `finite`, infinities and
-    NaNs are not compared: a factor that is applied to a sum rather than to its terms may turn one into the other.
+    bounds together. Where the original defines a result, so must the transformed program.
     """
     for number, (old, new) in enumerate(zip(before, after, strict=True)):
         if old.shape != new.shape or old.element != new.element:
@@ -121,8 +130,6 @@ def difference(before: Sequence[Number], after: Sequence[Number], finite: bool =
         apart = distance(new.value, old.value)
         lost = np.isfinite(bounds[0]) & ~np.isfinite(bounds[1]) & np.isfinite(old.value)
         wrong = ~(apart <= np.where(lost, bounds[0], bounds[0] + bounds[1]))
-        if finite:
-            wrong &= np.isfinite(old.value)
         if wrong.any():
             at = tuple(int(i) for i in np.argwhere(wrong)[0])
             found = f"result {number}{list(at)} is {new.value[at]}, before {old.value[at]}"
@@ -160,6 +167,9 @@ def _check(
 ) -> None:
     name = signature(find_function(module, None)).name
     kind = list(Kind)[(0, 0, 1, 1, 2, 3)[seed % 6]]
+    if kind is Kind.SPECIAL and any("reassociation" in pipeline for pipeline in pipelines):
+        # An infinite factor of a sum, rather than of its terms, makes other infinities and NaNs.
+        kind = Kind.RANDOM
     inputs = before = None
     seen = set()
     for pipeline in pipelines:
@@ -180,7 +190,7 @@ def _check(
             execute = True
         else:
             try:
-                outcome.finding = difference(before, evaluate(after, inputs, name), "reassociation" in pipeline)
+                outcome.finding = difference(before, evaluate(after, inputs, name))
             except UnsupportedError:
                 execute = True
         if execute and not outcome.finding:
