@@ -19,6 +19,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+from sbom import sbom
+
 DOCS = Path(__file__).resolve().parent
 INCLUDE = DOCS.parent / "mlir_passes" / "include"
 PASSES = INCLUDE / "qtranspose" / "Passes.td"
@@ -157,7 +159,12 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="only compare; exit 1 on a difference")
     check = parser.parse_args().check
     stale = False
-    pages = {"passes.md": passes_page(), "refusals.md": refusals_page(), "pitfalls.md": pitfalls_page()}
+    pages = {
+        "passes.md": passes_page(),
+        "refusals.md": refusals_page(),
+        "pitfalls.md": pitfalls_page(),
+        "sbom.cdx.json": sbom(),
+    }
     for name, page in pages.items():
         path = DOCS / name
         if path.is_file() and path.read_text() == page:
