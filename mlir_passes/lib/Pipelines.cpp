@@ -38,6 +38,10 @@ struct ToCpuOptions : PassPipelineOptions<ToCpuOptions> {
   Option<bool> vectorize{*this, "vectorize", llvm::cl::init(true),
                          llvm::cl::desc("Lower contractions to vectors (see "
                                         "qtranspose-vectorize-contractions)")};
+  Option<bool> externalizeConstants{
+      *this, "externalize-constants", llvm::cl::init(false),
+      llvm::cl::desc("Leave large constants out of the code (see "
+                     "qtranspose-externalize-constants)")};
   Option<bool> reassociate{
       *this, "allow-reassociation", llvm::cl::init(false),
       llvm::cl::desc("Allow floating-point sums in another order")};
@@ -119,7 +123,8 @@ void registerPipelines() {
           (void)addPasses(pm, "qtranspose-pack-weights");
         if (options.reassociate)
           (void)addPasses(pm, "qtranspose-pull-scales-out-of-reduction{"
-                              "allow-reassociation=true}");
+                              "allow-reassociation=true},"
+                              "qtranspose-widen-packed-fields");
         (void)addPasses(pm, legalizePasses);
         if (options.vectorize)
           (void)addPasses(pm,
@@ -132,6 +137,8 @@ void registerPipelines() {
         (void)addPasses(pm, bufferizePasses);
         if (options.vectorize)
           (void)addPasses(pm, "qtranspose-prefetch-streams");
+        if (options.externalizeConstants)
+          (void)addPasses(pm, "qtranspose-externalize-constants");
         (void)addPasses(pm, loopPasses);
         if (!options.assertHandler.empty())
           (void)addPasses(pm, "qtranspose-lower-asserts{handler=" +

@@ -7,6 +7,7 @@
 #include "qtranspose/Transforms/AbsorbTransposes.h"
 #include "qtranspose/Transforms/FuseDequantIntoMatmul.h"
 #include "qtranspose/Transforms/LowerQuantizedMatmul.h"
+#include "qtranspose/Utils/ConstantBytes.h"
 #include "qtranspose/Utils/Encodings.h"
 
 #include "mlir/CAPI/IR.h"
@@ -94,6 +95,24 @@ NB_MODULE(_qtranspose, m) {
         return nb::bytes(bits->data(), bits->size() * sizeof(uint64_t));
       },
       nb::arg("attribute"));
+  m.def(
+      "constant_size",
+      [](MlirAttribute attribute) -> std::optional<size_t> {
+        auto elements = dyn_cast<ElementsAttr>(unwrap(attribute));
+        auto bytes =
+            elements ? qtranspose::getConstantBytes(elements) : std::nullopt;
+        return bytes ? std::optional(bytes->size()) : std::nullopt;
+      },
+      nb::arg("attribute"), "How many bytes a constant has in memory.");
+  m.def(
+      "copy_constant",
+      [](MlirAttribute attribute, uintptr_t address) {
+        llvm::copy(*qtranspose::getConstantBytes(
+                       cast<ElementsAttr>(unwrap(attribute))),
+                   reinterpret_cast<char *>(address));
+      },
+      nb::arg("attribute"), nb::arg("address"),
+      "Copies the bytes of a constant that has a constant_size().");
   m.def("pattern_set", &makePatternSet, nb::arg("name"), nb::arg("context"));
   qtranspose::bindDequantTrace(m);
   m.def(

@@ -17,6 +17,7 @@ from mlir.passmanager import PassManager
 from qtranspose._mlir import MLIR_ERRORS, ir
 from qtranspose.binding import Binding, output_arrays
 from qtranspose.cache import CacheEntry, CompileCache
+from qtranspose.constants import Constants
 from qtranspose.dlpack import as_array
 from qtranspose.elements import Array, Element
 from qtranspose.errors import QTransposeError
@@ -61,6 +62,7 @@ class Executable:
         messages: Sequence[str],
         types: Signature,
         function_type: ir.FunctionType,
+        constants: Constants | None = None,
     ) -> None:
         """Take the code of a function.
 
@@ -69,6 +71,7 @@ class Executable:
             messages: of the assertions of the program, by number.
             types: of the function.
             function_type: the same as MLIR has it.
+            constants: that the code reads from memory outside of it.
         """
         self.name = types.name
         self.input_types: tuple[ir.Type, ...] = tuple(function_type.inputs)
@@ -84,14 +87,21 @@ class Executable:
             failed.number = number
 
         # Code refers to all of these: they live as long as this object.
+        self._constants = constants
         self._callback = _ASSERT_CALLBACK(note_failure)
         callback = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
         with _diagnostics(function_type.context, f"cannot generate code for @{self.name}"):
-            self._code = make_code({f"_mlir_ciface_{ASSERT_HANDLER}": callback})
+            symbols = {f"_mlir_ciface_{ASSERT_HANDLER}": callback, **(constants.addresses if constants else {})}
+            self._code = make_code(symbols)
             address = self._code.address(symbol(self.name))
         if not address:
             raise QTransposeError(f"cannot generate code for @{self.name}")
         self._entry = _ENTRY(address)
+
+    @property
+    def constants(self) -> dict[str, int]:
+        """The large constants that lie outside of the code, and the bytes of each; none of code from a cache."""
+        return dict(self._constants.sizes) if self._constants else {}
 
     def __repr__(self) -> str:
         inputs = ", ".join(map(str, self.input_types))
@@ -228,7 +238,9 @@ def compile(
             with suppress(QTransposeError):
                 return Executable(partial(LoadedCode, found.object_file), found.messages, types, function_type)
     with module.context, ir.Location.unknown():
-        lowered = lower(module, types.name, pipeline)
+        # An object file that is kept has its constants with it.
+        lowered = lower(module, types.name, pipeline if key else cpu_pipeline(reassociate, external=True))
+        constants = Constants(lowered)
         messages = assert_messages(lowered)
         made: list[GeneratedCode] = []
 
@@ -236,7 +248,7 @@ def compile(
             made.append(GeneratedCode(lowered, symbols, keep_object=bool(key)))
             return made[0]
 
-        executable = Executable(generate, messages, types, function_type)
+        executable = Executable(generate, messages, types, function_type, constants)
     if store and key:
         store.store(key, CacheEntry(made[0].object_file(), messages))
     return executable
@@ -257,10 +269,11 @@ def callable_function(module: ir.Module, name: str | None) -> tuple[Signature, i
     return types, function_type
 
 
-def cpu_pipeline(reassociate: bool) -> str:
-    """Return the passes that lower to the CPU."""
-    fast = "allow-reassociation contract" if reassociate else ""
-    return f"qtranspose-to-cpu{{assert-handler={ASSERT_HANDLER} {fast}}}"
+def cpu_pipeline(reassociate: bool, *, external: bool = False) -> str:
+    """Return the passes that lower to the CPU, with large constants in the code or `external` (see `Constants`)."""
+    options = [f"assert-handler={ASSERT_HANDLER}"]
+    options += ["allow-reassociation", "contract"] * reassociate + ["externalize-constants"] * external
+    return f"qtranspose-to-cpu{{{' '.join(options)}}}"
 
 
 def lower(module: ir.Module, entry: str, pipeline: str, *, c_interface: bool = False) -> ir.Module:

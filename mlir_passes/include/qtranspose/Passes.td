@@ -603,6 +603,38 @@ def PullScalesOutOfReduction
   ];
 }
 
+def WidenPackedFields : Pass<"qtranspose-widen-packed-fields"> {
+  let summary = "Read fields below a byte from words, without shifts";
+  let description = [{
+    In a contraction whose terms are an activation times an unsigned field of a
+    constant's element, `x * float((w >> s) & m)`, the elements of neighbours
+    along the summed dim beside the lanes are stored as one word of 32 bits, and
+    the shift becomes a factor of the activation:
+
+    ```mlir
+    // w : tensor<8x16x32xi8>, s = dense<[0, 4]>
+    ^bb0(%x: f32, %w: i8, %s: i8, %sum: f32):
+      %0 = arith.shrui %w, %s : i8
+      %1 = arith.andi %0, %c15 : i8
+      %2 = arith.uitofp %1 : i8 to f32
+    // becomes, with w : tensor<8x4x32xi32>, m = dense<[[15, 240], ...]>, and
+    // x * 2^-s computed once, before
+    ^bb0(%x: f32, %w: i32, %b: i32, %m: i32, %sum: f32):
+      %0 = arith.shrui %w, %b : i32    // by 0, but for the highest bits
+      %1 = arith.andi %0, %m : i32
+      %2 = arith.sitofp %1 : i32 to f32
+    ```
+
+    Both factors are exact, so terms do not change, unless an activation is so
+    small that `x * 2^-s` is not a normal number: the error of a term is below
+    2^-118 then.
+
+    Not a pattern set: it is a step of `qtranspose-to-cpu` only.
+  }];
+  let dependentDialects = ["arith::ArithDialect", "linalg::LinalgDialect",
+                           "tensor::TensorDialect"];
+}
+
 def VectorizeContractions : Pass<"qtranspose-vectorize-contractions"> {
   let summary = "Lower contractions to loops over vectors";
   let description = [{
@@ -686,6 +718,35 @@ def PackWeights : Pass<"qtranspose-pack-weights"> {
     Option<"lanes", "lanes", "int64_t", /*default=*/"0",
            "Neighbouring outputs that are stored together (0: four registers "
            "of f32 on this machine)">,
+  ];
+}
+
+def ExternalizeConstants
+    : Pass<"qtranspose-externalize-constants", "ModuleOp"> {
+  let summary = "Leave the contents of large constants to who runs the code";
+  let description = [{
+    A constant `memref.global` of at least `smallest` bytes becomes an external
+    one; the module attribute `qtranspose.external_constants` has its contents
+    under its new name, which is the old one with the prefix that MLIR's
+    execution engine gives to symbols it is told of. `qt.compile` puts these
+    contents in memory with large pages.
+
+    ```mlir
+    memref.global "private" constant @w : memref<64x4096xi8> = dense_resource<w>
+    // becomes
+    module attributes {qtranspose.external_constants =
+                         {_mlir_ciface_w = dense_resource<w> : tensor<...>}} {
+      memref.global constant @_mlir_ciface_w : memref<64x4096xi8>
+    ```
+
+    Splats, and elements that are not whole bytes, stay.
+
+    Not a pattern set: it renames symbols.
+  }];
+  let dependentDialects = ["memref::MemRefDialect"];
+  let options = [
+    Option<"smallest", "smallest", "int64_t", /*default=*/"65536",
+           "Bytes of the smallest constant that is left out">,
   ];
 }
 

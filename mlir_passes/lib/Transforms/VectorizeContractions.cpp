@@ -171,7 +171,7 @@ std::optional<unsigned> Scheduler::chooseLane() {
 }
 
 /// The innermost sums are written out, in their order: `most` terms where each
-/// has registers of its own.
+/// is a sum itself, with registers of its own and a place of its own in memory.
 void Scheduler::unrollSums(int64_t most) {
   int64_t unrolled = 1;
   int64_t limit = schedule.sums.empty() ? maxUnroll : std::min(most, maxUnroll);
@@ -233,7 +233,15 @@ void Scheduler::chooseBlocks() {
   int64_t held = registers;
   for (unsigned row : rows)
     held *= schedule.block[row];
-  unrollSums(std::max<int64_t>(budget / held, 1));
+  // With one row each vector of a weight is read once, from memory: two places
+  // at a time are fetched faster than one.
+  if (isSingleRow && !sumsAlongLanes && unit.registers >= 32 &&
+      registers >= 4 && !others.empty()) {
+    schedule.block[others.back()] = 2;
+    held *= 2;
+  }
+  // Memory is read in its order, if that leaves sums enough to take turns.
+  unrollSums(std::max<int64_t>(4 / held, 1));
 
   schedule.order = others;
   if (!sumsAlongLanes)
