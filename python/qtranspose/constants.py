@@ -30,7 +30,8 @@ class Constants:
         attributes = module.operation.attributes
         if ATTRIBUTE not in attributes:
             return
-        constants = {entry.name: entry.attr for entry in ir.DictAttr(attributes[ATTRIBUTE])}
+        entries = ir.DictAttr(attributes[ATTRIBUTE])
+        constants = {entries[number].name: entries[number].attr for number in range(len(entries))}
         self.sizes = sizes = {name: _qtranspose.constant_size(constant) or 0 for name, constant in constants.items()}
         self._memory: Array = np.empty(sum(size + _LINE for size in sizes.values()) + _PAGE, np.uint8)
         address = self._memory.ctypes.data
