@@ -1,6 +1,6 @@
 """What it costs to move a weight from the left of a matmul to the right, and what it gives.
 
-    python benchmarks/left.py [--weights i8 f32] [--log2-macs 25] [--rounds 7] [--json OUT] [--plot OUT.svg]
+    python benchmarks/left.py [--weights i8 f32] [--log2-macs 24] [--rounds 7] [--json OUT] [--plot OUT.svg]
 
 `Y[b.., m, n] = sum_k W[m, k] A[b.., k, n]` with one constant `W` for all batches, at a fixed number of multiply-adds,
 for several M, N, K, batch sizes and numbers of batch dims. Each program is measured in four forms, on one thread:
@@ -346,7 +346,7 @@ def plot(table: dict[str, dict[str, Row]], file: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--weights", nargs="+", choices=["i8", "f32"], default=["i8", "f32"])
-    parser.add_argument("--log2-macs", type=int, default=25)
+    parser.add_argument("--log2-macs", type=int, default=24)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plot", type=Path)

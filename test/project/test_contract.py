@@ -95,7 +95,8 @@ def test_a_reason_has_a_negative_test(reason: str) -> None:
     assert bool(negative) != (reason in PARTIAL)
 
 
-def test_every_pitfall_has_a_test() -> None:
+def test_every_pitfall_has_a_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
     spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
     assert spec is not None and spec.loader is not None
     generate = importlib.util.module_from_spec(spec)

@@ -127,6 +127,9 @@ std::optional<int64_t> getLast(AffineMap map) {
 /// they serve this many terms.
 constexpr int64_t enoughReuse = 16;
 
+/// Elements of a block that are inserted into a result one by one.
+constexpr int64_t maxInserts = 64;
+
 /// Terms of a sum that are written out one after the other.
 constexpr int64_t maxUnroll = 8;
 
@@ -219,6 +222,11 @@ void Scheduler::chooseBlocks() {
 
   schedule.block.assign(extents.size(), 1);
   int64_t points = std::max<int64_t>(budget / registers, 1);
+  // Lanes that are not neighbours in the result are inserted one by one, and
+  // the time of bufferization grows with the square of their number.
+  if (!sumsAlongLanes &&
+      getLast(op.getMatchingIndexingMap(op.getDpsInitOperand(0))) != lane)
+    points = std::clamp<int64_t>(maxInserts / schedule.width, 1, points);
   for (unsigned row : llvm::reverse(rows)) {
     int64_t block = std::min(points, guess(row));
     // Equal blocks rather than a small one at the end.
