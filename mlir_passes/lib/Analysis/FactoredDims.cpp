@@ -94,8 +94,8 @@ FactoredDims::make(MLIRContext *context, llvm::ArrayRef<AffineExpr> coordinates,
 
 FactoredDims::Set FactoredDims::getDependence(AffineExpr coordinate) const {
   Set set(size());
-  for (auto [factor, coefficient] :
-       llvm::enumerate(space.getLinearForm(coordinate)->coefficients))
+  LinearForm form = *space.getLinearForm(coordinate);
+  for (auto [factor, coefficient] : llvm::enumerate(form.coefficients))
     if (coefficient != 0)
       set.set(factor);
   return set;
