@@ -42,8 +42,6 @@ class Engine:
     worker: str
     exact: bool
     options: dict[str, Any] = field(default_factory=dict)
-    bits: tuple[int, ...] = (4, 8)
-    asymmetric: bool = True
 
 
 ENGINES = {
